@@ -42,6 +42,7 @@ _NOT_THE_MODEL = re.compile(
 _WHOLE_CONTENT_BYTES = 64 << 20
 _BEGINNING_BYTES = 1 << 20
 _READERS = 8
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,9 @@ def require_complete(model: Model) -> None:
     if not model.problems:
         return
     lines = [f"{problem.file} {problem.problem}" for problem in model.problems]
-    shown = "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")  # noqa: PLR2004
+    shown = "; ".join(lines[:_SHOWN])
+    if len(lines) > _SHOWN:
+        shown += f"; and {len(lines) - _SHOWN} more"
     unfinished = sorted(Path(model.path).glob(".cache/huggingface/download/**/*.incomplete"))
     hint = (
         " A download into this directory has not finished: let it, or start it again." if unfinished else ""
@@ -301,8 +304,8 @@ def _safetensors_weights(
     strays = [key for key, name in weight_map.items() if name in tensors and key not in tensors[name]]
     if strays:
         found.notes.append(
-            f"{len(strays)} tensors are not in the shard that {INDEX} names for them ({strays[0]} is the first): "
-            "files of two revisions may be mixed"
+            f"{len(strays)} tensors are not in the shard that {INDEX} names for them "
+            f"({strays[0]} is the first): files of two revisions may be mixed"
         )
     tensor_names = tuple(tensor for shard in shards.values() for tensor in shard.tensors)
     size = sum(files[name].size for name in present)

@@ -71,41 +71,32 @@ def plan(
 ) -> Plan:
     """Decide what a serving directory needs.
 
-    ``wanted`` maps the source's names to link targets; ``published_sha256`` has the hash of each published file
-    of which there is an own copy, as it is now.
+    ``wanted`` maps the source's names to link targets; ``published_sha256`` has the hash of each published
+    file of which there is an own copy, as it is now.
     """
     result = Plan({}, [], {}, [], [], [])
     for name in sorted(set(wanted) | set(present)):
-        _plan_name(
-            result, name, wanted.get(name), present.get(name), manifest, published_sha256.get(name, "")
-        )
+        target, now, own = wanted.get(name), present.get(name), manifest.own.get(name)
+        if now is None or now.target is not None:
+            _plan_link(result, name, target, now, ours=name in manifest.links or own is not None)
+        elif own is None:
+            result.unknown.append(name)
+        elif target is not None and own.published_sha256 == published_sha256.get(name):
+            result.keep[name] = own
+        elif own.written_sha256 != now.sha256:
+            result.edited.append(name)
+        else:
+            _plan_replacement(result, name, target)
     return result
 
 
-def _plan_name(
-    result: Plan,
-    name: str,
-    target: str | None,
-    present: Present | None,
-    manifest: Manifest,
-    published_sha256: str,
-) -> None:
-    own = manifest.own.get(name)
-    if present is None or present.target is not None:
-        _plan_link(result, name, target, present, name in manifest.links or own is not None)
-    elif own is None:
-        result.unknown.append(name)
-    elif target is not None and own.published_sha256 == published_sha256:
-        result.keep[name] = own
-    elif own.written_sha256 != present.sha256:
-        result.edited.append(name)
-    else:
-        result.replace.append(name)
-        if target is not None:
-            result.link[name] = target
+def _plan_replacement(result: Plan, name: str, target: str | None) -> None:
+    result.replace.append(name)
+    if target is not None:
+        result.link[name] = target
 
 
-def _plan_link(result: Plan, name: str, target: str | None, present: Present | None, ours: bool) -> None:
+def _plan_link(result: Plan, name: str, target: str | None, present: Present | None, *, ours: bool) -> None:
     if target is None:
         (result.prune if ours else result.unknown).append(name)
     elif present is None or (present.target != target and ours):
@@ -131,8 +122,8 @@ def check_places(source: str, path: str) -> tuple[Path, Path]:
     real_source, real_path = Path(source).resolve(), Path(path).resolve()
     if real_source == real_path:
         raise CheckpointError(
-            f"source and path are the same directory, {real_path}: published files are never changed in place; "
-            "give a path of its own for the serving directory"
+            f"source and path are the same directory, {real_path}: published files are never changed in "
+            "place; give a path of its own for the serving directory"
         )
     if real_source in real_path.parents or real_path in real_source.parents:
         raise CheckpointError(
@@ -169,7 +160,8 @@ def read_manifest(path: Path) -> Manifest | None:
         raise CheckpointError(f"{path} or its {STATE_DIRECTORY} is not a directory") from None
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise CheckpointError(
-            f"{file} is not a manifest of a serving directory ({exc!r}): move {path} away and let it be made anew"
+            f"{file} is not a manifest of a serving directory ({exc!r}): "
+            f"move {path} away and let it be made anew"
         ) from None
 
 

@@ -186,8 +186,8 @@ model:
       sample: []
     digest:
       description:
-        - A SHA-256 over the names and sizes of the model's files, the headers of its safetensors files, and the
-          content of the small ones (of other files above 64 MiB, their first MiB).
+        - A SHA-256 over the names and sizes of the model's files, the headers of its safetensors files,
+          and the content of the small ones (of other files above 64 MiB, their first MiB).
         - It stays when files are touched, moved or linked, and changes when the model does.
       type: str
       sample: d3c89421b3135acc2d14ea3b568a47340c1786e38499270cbd042c8ca2dcb4c3

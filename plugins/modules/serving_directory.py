@@ -14,9 +14,11 @@ version_added: 0.1.0
 description:
   - Makes a directory of links to the files of a published model, so that single files of it can be replaced
     without a change to the published ones.
-  - The model is checked first, as M(firsttoken.serving.model_info) does it. One that is not complete is refused.
-  - A link that the source has no file for any more is removed. A file that M(firsttoken.serving.kv_cache_config)
-    put in place of a link is kept until the published file changes.
+  - The model is checked first, as M(firsttoken.serving.model_info) does it.
+    One that is not complete is refused.
+  - A link that the source has no file for any more is removed.
+  - A file that M(firsttoken.serving.kv_cache_config) put in place of a link is kept until the published file
+    changes.
   - Sub-directories of the source become one link each. Hidden names are left out.
   - What the module did not make is never touched; it fails and names such files.
 author:
@@ -45,8 +47,8 @@ options:
     type: path
   state:
     description:
-      - V(absent) removes what this module and M(firsttoken.serving.kv_cache_config) made, and the directory when
-        nothing else is in it.
+      - V(absent) removes what this module and M(firsttoken.serving.kv_cache_config) made, and the directory
+        when nothing else is in it.
     type: str
     choices: [present, absent]
     default: present
@@ -115,7 +117,7 @@ left:
   sample: []
 model:
   description:
-    - What the source holds, as RV(firsttoken.serving.model_info#module:model) of M(firsttoken.serving.model_info).
+    - What the source holds, as in RV(firsttoken.serving.model_info#module:model).
   returned: O(state=present)
   type: dict
 digest:
@@ -125,7 +127,10 @@ digest:
   sample: d3c89421b3135acc2d14ea3b568a47340c1786e38499270cbd042c8ca2dcb4c3
 """
 
+import os
+import re
 import stat
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +148,10 @@ Parameters = dict[str, Any]
 
 def present(params: Parameters, write: bool) -> dict[str, Any]:
     """Make the directory, or say what would be made."""
+    attributes = _attributes(params)
+    model = _model.read_model(params["source"], _reader(params["readable_by"]))
     source, path = _serving_directory.check_places(params["source"], params["path"])
-    model = _model.read_model(str(source), _reader(params["readable_by"]))
+    model = replace(model, path=str(source))
     _model.require_complete(model)
     manifest, before = _look(path)
     wanted = _serving_directory.published_targets(source)
@@ -162,10 +169,11 @@ def present(params: Parameters, write: bool) -> dict[str, Any]:
         _serving_directory.write_manifest(path, _both(manifest, new))
         _serving_directory.apply(path, todo)
         _serving_directory.write_manifest(path, new)
-    attributes = _set_attributes(path, params, write, existed)
+    if path.is_dir():
+        changed = attributes.set(path, write) or changed
     after = _serving_directory.after(before, todo)
     return {
-        "changed": changed or attributes,
+        "changed": changed,
         "path": str(path),
         "source": str(source),
         "files": sorted(after),
@@ -185,10 +193,10 @@ def absent(params: Parameters, write: bool) -> dict[str, Any]:
         return {"changed": False, "path": str(path), "left": left}
     before = _serving_directory.look(path, manifest)
     ours = [name for name, item in before.items() if _is_ours(name, item, manifest)]
-    left = {name: item for name, item in before.items() if name not in ours}
+    rest = {name: item for name, item in before.items() if name not in ours}
     if write:
-        _remove(path, ours, keep_directory=bool(left))
-    return {"changed": True, "path": str(path), "left": sorted(left), "diff": _diff(path, before, left)}
+        _remove(path, ours, keep_directory=bool(rest))
+    return {"changed": True, "path": str(path), "left": sorted(rest), "diff": _diff(path, before, rest)}
 
 
 def _is_ours(name: str, item: _serving_directory.Present, manifest: _serving_directory.Manifest) -> bool:
@@ -222,14 +230,14 @@ def _look(
 def _refuse(path: Path, todo: _serving_directory.Plan) -> None:
     if todo.unknown:
         raise CheckpointError(
-            f"in the serving directory {path} stands what this module did not make: {', '.join(todo.unknown)}. "
-            "Move it away, or give another path",
+            f"in the serving directory {path} stands what this module did not make: "
+            f"{', '.join(todo.unknown)}. Move it away, or give another path",
             unknown=todo.unknown,
         )
     if todo.edited:
         raise CheckpointError(
-            f"in {path}, {', '.join(todo.edited)} was edited by hand, and the published file has changed since "
-            "it was made. Move the edited file away; the next run makes a link to the new published one",
+            f"in {path}, {', '.join(todo.edited)} was edited by hand, and the published file has changed "
+            "since it was made. Move the edited file away; the next run links the new published one",
             edited=todo.edited,
         )
 
@@ -238,28 +246,38 @@ def _both(old: _serving_directory.Manifest, new: _serving_directory.Manifest) ->
     return _serving_directory.Manifest(new.source, {**old.links, **new.links}, {**old.own, **new.own})
 
 
-def _set_attributes(path: Path, params: Parameters, write: bool, existed: bool) -> bool:
-    if not path.is_dir():
-        return True
-    uid, gid = _files.user_id(params["owner"]), _files.group_id(params["group"])
-    status = path.stat()
-    mode = _mode(params["mode"])
-    own = uid not in (-1, status.st_uid) or gid not in (-1, status.st_gid)
-    change_mode = mode is not None and stat.S_IMODE(status.st_mode) != mode
-    if write and own:
-        _files.os.chown(path, uid, gid)
-    if write and change_mode and mode is not None:
-        path.chmod(mode)
-    return own or change_mode or not existed
+@dataclass(frozen=True)
+class Attributes:
+    """Owner, group and mode that the directory is to have; -1 and None stand for as it is."""
+
+    uid: int
+    gid: int
+    mode: int | None
+
+    def set(self, path: Path, write: bool) -> bool:
+        """Set them, or only say whether they differ."""
+        status = path.stat()
+        ownership = self.uid not in (-1, status.st_uid) or self.gid not in (-1, status.st_gid)
+        if write and ownership:
+            os.chown(path, self.uid, self.gid)
+        mode = self.mode is not None and stat.S_IMODE(status.st_mode) != self.mode
+        if write and self.mode is not None and mode:
+            path.chmod(self.mode)
+        return ownership or mode
+
+
+def _attributes(params: Parameters) -> Attributes:
+    return Attributes(
+        _files.user_id(params["owner"]), _files.group_id(params["group"]), _mode(params["mode"])
+    )
 
 
 def _mode(text: str | None) -> int | None:
     if text is None:
         return None
-    try:
-        return int(text, 8)
-    except ValueError:
-        raise CheckpointError(f"mode: {text!r} is not a mode in octal digits, such as 0755") from None
+    if not re.fullmatch("0?[0-7]{3,4}", text):
+        raise CheckpointError(f"mode: {text!r} is not a mode in octal digits, such as '0755'")
+    return int(text, 8)
 
 
 def _reader(user: str) -> _access.Reader | None:
