@@ -101,6 +101,8 @@ def read_model(path: str, reader: _access.Reader | None = None) -> Model:
     Raises CheckpointError where there is no model directory: no such directory, none that this user may read,
     no ``config.json``, or one that is not the JSON of an object. Whatever else is wrong is in ``problems``.
     """
+    if not path.strip():
+        raise CheckpointError("the path of the model directory is empty")
     directory = Path(path)
     entries = _entries(directory)
     if "config.json" not in entries:

@@ -119,6 +119,8 @@ def check_places(source: str, path: str) -> tuple[Path, Path]:
     Raises CheckpointError when they are the same or one is inside the other, which would mix published files
     with ours.
     """
+    if not path.strip():
+        raise CheckpointError("path: the path of the serving directory is empty")
     real_source, real_path = Path(source).resolve(), Path(path).resolve()
     if real_source == real_path:
         raise CheckpointError(

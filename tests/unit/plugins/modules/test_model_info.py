@@ -272,6 +272,7 @@ def test_paths_that_are_none(models: Any, run_module: Any, tmp_path: Path) -> No
     path = models.make(tmp_path / "Qwen3-8B")
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     for given, expected in {
+        "": "the path of the model directory is empty",
         str(tmp_path / "Qwen3-8b"): f"did you mean {path}?",
         str(tmp_path / "x" / "y"): f"of its parents, {tmp_path} exists",
         "Qwen/Qwen3-8B": "looks like the id of a Hub repository",
