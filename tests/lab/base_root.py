@@ -55,7 +55,7 @@ def ensure(cache: Path, mirror: str = "") -> Path:
             return final / "tree"
         building = cache / f".building-{os.getpid()}"
         building.mkdir()
-        _debootstrap(building / "tree", mirror)
+        _debootstrap(building / "tree", mirror, lock.fileno())
         _settle(building / "tree")
         (building / "digest").write_text(digest(mirror), encoding="ascii")
         if final.exists():
@@ -65,10 +65,10 @@ def ensure(cache: Path, mirror: str = "") -> Path:
     return final / "tree"
 
 
-def _debootstrap(tree: Path, mirror: str) -> None:
+def _debootstrap(tree: Path, mirror: str, lock: int) -> None:
     argv = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(tree)]
     try:
-        run([*argv, mirror] if mirror else argv)
+        run([*argv, mirror] if mirror else argv, hold=[lock])
     except LabError as exc:
         log = tree / "debootstrap" / "debootstrap.log"
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:] if log.is_file() else []

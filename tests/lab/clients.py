@@ -117,9 +117,13 @@ def _environment(clients: Clients, tree: Path) -> None:
     if clients.pip:
         lines = ["[global]", *(f"{key} = {_continued(value)}" for key, value in clients.pip.items())]
         (tree / "etc/pip.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    # sshd and sudo both read it (pam_env), so it holds for the user and for root.
+    # sshd reads it at login (pam_env); what sudo hands on to root, its own configuration says.
     with (tree / "etc/environment").open("a", encoding="utf-8") as file:
         file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in clients.environment.items())
+    if clients.environment:
+        sudoers = tree / "etc/sudoers.d/build-machine"
+        sudoers.write_text(f'Defaults env_keep += "{" ".join(clients.environment)}"\n', encoding="ascii")
+        sudoers.chmod(0o440)
 
 
 def _continued(value: str) -> str:

@@ -38,19 +38,19 @@ def require_root_and(programs: Iterable[str]) -> None:
         )
 
 
-def run(argv: Sequence[str], stdin: str | None = None, timeout: float | None = None) -> str:
+def run(argv: Sequence[str], stdin: str | None = None, hold: Sequence[int] = ()) -> str:
     """Run a program to its end and return what it printed.
+
+    File descriptors in `hold` stay open in it: a lock is then held for as long as the program runs,
+    also when this process is killed.
 
     Raises:
         LabError: it failed; the message has the command and the end of its output.
     """
     environment = {**os.environ, "PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"}
-    try:
-        done = subprocess.run(
-            argv, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired as exc:
-        raise LabError(f"{' '.join(argv)}: no end after {exc.timeout:.0f} s") from exc
+    done = subprocess.run(
+        argv, input=stdin, capture_output=True, text=True, env=environment, pass_fds=hold, check=False
+    )
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
         raise LabError(f"{' '.join(argv)}: exit {done.returncode}\n{tail}")

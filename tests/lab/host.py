@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -162,9 +163,15 @@ def stop(host: Host) -> None:
             os.kill(pid, signal.SIGKILL)
     host.cgroup.kill()
     host.cgroup.remove()
-    # systemd-nspawn leaves these behind when it is not registered.
-    for left in Path("/run/systemd/nspawn").glob(f"*/{host.machine}"):
-        run(["rm", "-rf", "--one-file-system", str(left)])
+    _remove_traces(host)
+
+
+def _remove_traces(host: Host) -> None:
+    """What systemd-nspawn leaves outside the tree: its directory of the machine; when killed, its lock."""
+    shutil.rmtree(Path("/run/systemd/nspawn/propagate") / host.machine, ignore_errors=True)
+    if host.tree.is_dir():
+        tree = host.tree.stat()
+        Path(f"/run/systemd/nspawn/locks/inode-{tree.st_dev}:{tree.st_ino}").unlink(missing_ok=True)
 
 
 def supervisor(host: Host) -> int | None:
