@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ REBOOT = 133  # systemd-nspawn --keep-unit: "start me again" (systemd-nspawn(1),
 BOOT_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 30
 CONSOLE_LINES = 40
+COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -195,5 +197,5 @@ def _start_time(pid: int) -> str:
 def console_tail(host: Host) -> str:
     """The last lines of the host's console, marked as such."""
     text = host.console.read_text(encoding="utf-8", errors="replace") if host.console.is_file() else ""
-    lines = text.splitlines()[-CONSOLE_LINES:]
+    lines = [line for line in COLOUR.sub("", text).splitlines() if line.strip()][-CONSOLE_LINES:]
     return "\n".join([f"console of {host.name} ({host.console}), last lines:", *(f"  {x}" for x in lines)])
