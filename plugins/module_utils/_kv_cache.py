@@ -16,7 +16,6 @@ form, SGLang falls through to the other file when it is missing, and ``null`` me
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -40,8 +39,10 @@ _UNQUANTISED = frozenset(
 
 # Names under which checkpoints ship scales for a quantised KV cache
 # (vllm/model_executor/model_loader/weight_utils.py: maybe_remap_kv_scale_name; older exports: output_scale).
-_SCALE_TENSOR = re.compile(
-    r"\.(?:[qkv]|kv)_(?:scale|zero_point)$|\.[kv]_cache\.scale$|\.self_attn\.q\.scale$|\.[kv]_proj\.output_scale$"
+_SCALE_SUFFIXES = (
+    *(f".{part}_{kind}" for part in ("k", "v", "q", "kv") for kind in ("scale", "zero_point")),
+    *(".k_cache.scale", ".v_cache.scale", ".self_attn.q.scale"),
+    *(".k_proj.output_scale", ".v_proj.output_scale"),
 )
 
 
@@ -113,7 +114,7 @@ def with_directives(name: str, data: bytes, directives: Iterable[Directive]) -> 
 
 def scale_tensors(names: Iterable[str]) -> list[str]:
     """Give the tensors among ``names`` that are scales of a quantised KV cache, sorted."""
-    return sorted(name for name in names if _SCALE_TENSOR.search(name))
+    return sorted(name for name in names if name.endswith(_SCALE_SUFFIXES))
 
 
 def dotted(path: Iterable[Key]) -> str:

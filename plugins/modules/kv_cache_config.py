@@ -21,8 +21,8 @@ description:
     is not touched. When the published file changes, the file is made from it anew.
   - A value that is null, and a string that spells it (C(none), C(null), C(auto), or a 16 or 32 bit type such
     as C(bfloat16)), asks for nothing and is left as it is.
-  - Scales of a quantised cache that are among the weights (C(k_scale), C(v_scale)) stay there. vLLM skips them
-    with a warning.
+  - Scales of a quantised cache that are among the weights (C(k_scale), C(v_scale)) stay there.
+    vLLM skips them with a warning.
 author:
   - firsttoken.serving contributors (@firsttoken)
 extends_documentation_fragment:
