@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Callable
@@ -252,12 +252,15 @@ def wheel_glibc(platform_tag: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Search:
-    """What was asked for a project, what was found, and which sources did not answer."""
+    """What was asked for a project, what was found, and which sources did not answer (with the reason).
+
+    ``unreadable`` are find-links locations, ``unreachable`` are indexes.
+    """
 
     project: str
     files: tuple[DistributionFile, ...] = ()
     asked: tuple[str, ...] = ()
-    without_project: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
     unreachable: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -285,15 +288,20 @@ def search(
 
 
 def _ask(state: Search, location: str, fetch: Fetch, *, is_index: bool) -> Search:
-    shown = redact(location)
-    files, missing, unreachable = state.files, state.without_project, state.unreachable
+    asked = replace(state, asked=(*state.asked, redact(location)))
     try:
-        files = (*files, *files_at(location, state.project, fetch, is_index=is_index))
+        return replace(
+            asked, files=(*state.files, *files_at(location, state.project, fetch, is_index=is_index))
+        )
     except ProjectNotFoundError:
-        missing = (*missing, shown)
+        if is_index:
+            return asked
+        failure = (redact(location), "not found")
     except IndexUnreachableError as exc:
-        unreachable = (*unreachable, (shown, exc.reason))
-    return Search(state.project, files, (*state.asked, shown), missing, unreachable)
+        failure = (redact(location), exc.reason)
+    if is_index:
+        return replace(asked, unreachable=(*state.unreachable, failure))
+    return replace(asked, unreadable=(*state.unreadable, failure))
 
 
 def fitting_files(files: Sequence[DistributionFile], target: Target) -> list[DistributionFile]:

@@ -231,17 +231,7 @@ def check_engine_version(settings: Settings, engine: Engine, host: Host) -> Iter
 def _version_not_found(settings: Settings, engine: Engine, search: Search) -> Problem:
     asked = ", ".join(search.asked) or "nothing"
     if search.unreachable:
-        where = "; ".join(f"{url} ({reason})" for url, reason in search.unreachable)
-        return Problem(
-            "package_index",
-            ERROR,
-            "inference_engine_index_url",
-            search.unreachable[0][0],
-            f"the package index cannot be read: {where}",
-            f"{engine.distribution} {engine.version} is not installed yet and has to come from there",
-            "set inference_engine_index_url to a mirror, inference_engine_proxy_environment to a proxy, "
-            "or put the wheels into a directory and name it in inference_engine_find_links",
-        )
+        return _index_unreachable(engine, search)
     if not search.files:
         return Problem(
             "engine_version",
@@ -261,6 +251,40 @@ def _version_not_found(settings: Settings, engine: Engine, search: Search) -> Pr
         f"looked at {asked}",
         f"set inference_engine_version to one that exists; near it are {_versions(engine, search)}",
     )
+
+
+def _index_unreachable(engine: Engine, search: Search) -> Problem:
+    where = "; ".join(f"{url} ({reason})" for url, reason in search.unreachable)
+    if "CERTIFICATE" in where:
+        remedy = "name the file with your certificate authority as SSL_CERT_FILE in inference_engine_proxy_environment"
+    else:
+        remedy = (
+            "set inference_engine_index_url to a mirror, inference_engine_proxy_environment to a proxy, "
+            "or put the wheels into a directory and name it in inference_engine_find_links"
+        )
+    return Problem(
+        "package_index",
+        ERROR,
+        "inference_engine_index_url",
+        search.unreachable[0][0],
+        f"the package index cannot be read: {where}",
+        f"{engine.distribution} {engine.version} is not installed yet and has to come from there",
+        remedy,
+    )
+
+
+def check_find_links(_settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
+    """A place with wheels that cannot be read stops the installer."""
+    for location, reason in host.index.unreadable if host.index and not engine.installed else ():
+        yield Problem(
+            "find_links",
+            ERROR,
+            "inference_engine_find_links",
+            location,
+            f"{location} cannot be read: {reason}",
+            "the installer looks for wheels there",
+            "put the wheels there, correct the path (on this host, not on the controller), or remove it",
+        )
 
 
 def _versions(engine: Engine, search: Search) -> str:

@@ -27,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     engine.check_choices,
     engine.check_engine_name,
     engine.check_engine_version,
+    engine.check_find_links,
     engine.check_engine_arguments,
     engine.check_python,
     engine.check_uv,

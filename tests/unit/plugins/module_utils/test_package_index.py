@@ -186,11 +186,14 @@ def test_search_gathers_from_everywhere(tmp_path: Path) -> None:
     )
     assert found.versions == {"0.32.0"}  # 0.31.0 was yanked
     assert len(found.files_of("0.32")) == 2
-    assert found.without_project == ("https://empty.example",)
-    assert found.unreachable == (
-        (str(tmp_path / "missing"), "there is no such directory"),
-        ("https://other.example/simple/", "HTTP 503"),
+    assert found.asked == (
+        str(tmp_path / "missing"),
+        INDEX,
+        "https://empty.example",
+        "https://other.example/simple/",
     )
+    assert found.unreadable == ((str(tmp_path / "missing"), "there is no such directory"),)
+    assert found.unreachable == (("https://other.example/simple/", "HTTP 503"),)
 
 
 def test_an_index_that_is_a_directory(tmp_path: Path) -> None:

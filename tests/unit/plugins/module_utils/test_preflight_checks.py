@@ -409,6 +409,22 @@ def test_engine_version(
     assert found(engine.check_engine_version, Settings(), installed, a_host) == []
 
 
+def test_a_certificate_of_ones_own() -> None:
+    down = replace(DOWN, unreachable=(("https://a.example/", "[SSL: CERTIFICATE_VERIFY_FAILED]"),))
+    result = found(engine.check_engine_version, Settings(), ENGINE, replace(HOST, index=down))
+    expect(result, "error", "inference_engine_index_url", ["SSL_CERT_FILE"])
+
+
+def test_find_links() -> None:
+    a_host = replace(HOST, index=replace(SEARCH, unreadable=(("/wheels", "there is no such directory"),)))
+    result = found(engine.check_find_links, Settings(), ENGINE, a_host)
+    expect(
+        result, "error", "inference_engine_find_links", ["/wheels cannot be read", "not on the controller"]
+    )
+    assert found(engine.check_find_links, Settings(), replace(ENGINE, installed=True), a_host) == []
+    assert found(engine.check_find_links, Settings(), ENGINE, HOST) == []
+
+
 MISMATCH = GPUReport("version_mismatch", "libraries of another version", "Reboot.")
 
 
