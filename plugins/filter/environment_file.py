@@ -16,7 +16,7 @@ description:
   - A POSIX shell reads the same file alike. C(docker --env-file) does not; it takes quotes and backslashes as
     part of the value.
   - Strings are taken as they are, numbers in their usual notation. A boolean or V(null) is refused, because a
-    process knows only text: write V('1') or V('true'), whichever the program reads.
+    process knows only text, so write V('1') or V('true'), whichever the program reads.
 options:
   _input:
     description: Names and values.

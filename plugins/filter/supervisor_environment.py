@@ -16,7 +16,7 @@ description:
     of quotes, with a quote at either end, or with a carriage return is an error; an environment file carries
     the first two, see P(firsttoken.serving.supervisor_command#filter).
   - Strings are taken as they are, numbers in their usual notation. A boolean or V(null) is refused, because a
-    process knows only text: write V('1') or V('true'), whichever the program reads.
+    process knows only text, so write V('1') or V('true'), whichever the program reads.
 options:
   _input:
     description: Names and values.

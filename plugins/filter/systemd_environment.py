@@ -15,7 +15,7 @@ description:
     empty string.
   - Percent signs are doubled; dollar signs stay, because systemd substitutes no variables there.
   - Strings are taken as they are, numbers in their usual notation. A boolean or V(null) is refused, because a
-    process knows only text: write V('1') or V('true'), whichever the program reads.
+    process knows only text, so write V('1') or V('true'), whichever the program reads.
   - Anybody on the host can read a unit. Secrets belong in an environment file, see
     P(firsttoken.serving.environment_file#filter).
 options:

@@ -16,7 +16,10 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from ansible_collections.firsttoken.serving.plugins.module_utils._process_text import checked_environment
+from ansible_collections.firsttoken.serving.plugins.module_utils._process_text import (
+    GrammarError,
+    checked_environment,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._systemd import check_control_characters
 
 _TO_ESCAPE = re.compile(r'(["\\$`])')
@@ -39,6 +42,10 @@ def with_environment_file(arguments: list[str], path: str) -> list[str]:
     The shell replaces itself, so the process, its title and its signals are those of the command. The values
     appear in no command line.
     """
+    if not path.startswith("/"):
+        raise GrammarError(
+            f"the environment file {path!r} is no absolute path; a shell would look for it in PATH"
+        )
     script = f'set -a && . {shlex.quote(path)} && exec "$@"'
     return ["/bin/sh", "-c", script, "sh", *arguments]
 

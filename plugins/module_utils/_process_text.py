@@ -14,7 +14,7 @@ MAX_STRING_BYTES = 131072
 
 
 class GrammarError(ValueError):
-    """A value that cannot be carried to the process unchanged; the text says which, why, and what would do."""
+    """A value that cannot reach the process unchanged; the text says which, why, and what would do."""
 
 
 def text_of(value: object, what: str) -> str:
@@ -105,6 +105,6 @@ def _type_name(value: object) -> str:
         (Mapping, "a mapping"),
         ((list, tuple), "a list"),
     ):
-        if isinstance(value, kind):  # type: ignore[arg-type]
+        if isinstance(value, kind):
             return name
     return f"of type {type(value).__name__}"

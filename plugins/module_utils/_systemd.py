@@ -91,8 +91,8 @@ def check_control_characters(values: Mapping[str, str]) -> None:
 def _check_program(program: str) -> None:
     if not program.startswith("/"):
         raise GrammarError(
-            f"the program {program!r} is no absolute path; systemd takes no variable and no relative path there. "
-            "Give the full path, for example /opt/inference/current/bin/vllm"
+            f"the program {program!r} is no absolute path; systemd takes no variable and no relative "
+            "path there. Give the full path, for example /opt/inference/current/bin/vllm"
         )
     if program.endswith("/"):
         raise GrammarError(f"the program {program!r} names a directory")
