@@ -17,7 +17,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._package_index 
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
     ERROR,
-    VARIANTS,
     WARNING,
     Engine,
     Host,
@@ -30,24 +29,15 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
 from ansible_collections.firsttoken.serving.plugins.module_utils._versions import nearest_versions, satisfies
 
 
-def check_engine_name(settings: Settings, engine: Engine, _host: Host) -> Iterator[Problem]:
-    """The engine has to be one that the collection knows, in a variant that it has."""
-    if engine.error:
-        yield Problem(
-            "engine_name",
-            ERROR,
-            "inference_engine_name",
-            settings.engine_name,
-            engine.error,
-            "nothing can be installed for it",
-            "set inference_engine_name to an engine that exists",
-        )
+def check_engine_name(_settings: Settings, engine: Engine, _host: Host) -> Iterator[Problem]:
+    """The engine has to be one that the collection knows, in a version and a variant that it can have."""
+    for variable, value, text in engine.errors:
+        yield Problem("engine_name", ERROR, variable, value, text, "", "")
 
 
 def check_choices(settings: Settings, _engine: Engine, _host: Host) -> Iterator[Problem]:
     """Variables that take one of a few words."""
     for variable, value, choices in (
-        ("inference_engine_variant", settings.engine_variant, VARIANTS),
         ("inference_engine_system_packages", settings.system_packages, ("auto", "install", "skip")),
         ("inference_server_manager", settings.server_manager, ("auto", "systemd", "supervisor")),
     ):
@@ -79,15 +69,15 @@ def check_uv(settings: Settings, _engine: Engine, host: Host) -> Iterator[Proble
 
 def check_engine_arguments(settings: Settings, engine: Engine, _host: Host) -> Iterator[Problem]:
     """Options that the engine's parser would refuse, 15 s of imports later."""
-    for error in engine.argument_errors:
+    for text, remedy in engine.argument_errors:
         yield Problem(
             "engine_arguments",
             ERROR,
             "inference_server_extra_args",
             list(settings.server_extra_args),
-            error,
-            f"{settings.engine_name} {engine.version} ends at once with exit code 2 when it is given this",
-            "correct or remove it in inference_server_extra_args",
+            text,
+            f"{settings.engine_name} {engine.version} would refuse its command line and end at once",
+            remedy,
         )
 
 
@@ -209,7 +199,7 @@ def check_libraries(settings: Settings, engine: Engine, host: Host) -> Iterator[
 def check_engine_version(settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
     """The release has to exist at the package indexes, with a file that fits this host."""
     search = host.index
-    if search is None or engine.installed or engine.error:
+    if search is None or engine.installed:
         return
     files = search.files_of(engine.version)
     if not files:
@@ -256,7 +246,9 @@ def _version_not_found(settings: Settings, engine: Engine, search: Search) -> Pr
 def _index_unreachable(engine: Engine, search: Search) -> Problem:
     where = "; ".join(f"{url} ({reason})" for url, reason in search.unreachable)
     if "CERTIFICATE" in where:
-        remedy = "name the file with your certificate authority as SSL_CERT_FILE in inference_engine_proxy_environment"
+        remedy = (
+            "name your certificate authority's file as SSL_CERT_FILE in inference_engine_proxy_environment"
+        )
     else:
         remedy = (
             "set inference_engine_index_url to a mirror, inference_engine_proxy_environment to a proxy, "

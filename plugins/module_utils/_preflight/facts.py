@@ -13,7 +13,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._package_index 
 
 ERROR = "error"
 WARNING = "warning"
-VARIANTS = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine release that is meant, as the engine describes itself; ``error`` if there is none."""
+    """The engine release that is meant, as the engine describes itself.
 
-    error: str = ""
+    ``errors`` are (variable, value, text) of what it cannot be, ``argument_errors`` (text, remedy) of options.
+    """
+
+    errors: tuple[tuple[str, str, str], ...] = ()
     release: str = ""
     version: str = ""
     variant: str = "cpu"
@@ -68,7 +70,7 @@ class Engine:
     requires_python: str = ""
     shared_libraries: tuple[str, ...] = ()
     system_packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    argument_errors: tuple[str, ...] = ()
+    argument_errors: tuple[tuple[str, str], ...] = ()
     installed: bool = False
 
 

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import Platform
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine import base
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import (
     UnknownEngineError,
     get_engine,
@@ -17,28 +20,43 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
 )
 
 
-def resolve_variant(settings: Settings, host: Host) -> str:
-    """Return what ``auto`` comes to: CUDA where an NVIDIA GPU answers, else CPU."""
-    if settings.engine_variant in ("cpu", "cuda"):
-        return settings.engine_variant
-    return "cuda" if host.gpu.gpus else "cpu"
-
-
 def describe_engine(settings: Settings, host: Host) -> Engine:
-    """Return the release that is meant; an engine that does not exist is a description with an error."""
-    variant = resolve_variant(settings, host)
+    """Return the release that is meant; what it cannot be stands in ``errors``, all of it."""
+    platform = base.Platform(machine=host.machine, nvidia_gpu=bool(host.gpu.gpus))
+    fallback = Engine(variant="cuda" if platform.nvidia_gpu else "cpu")
     try:
         engine = get_engine(settings.engine_name)
     except UnknownEngineError as exc:
-        return Engine(error=str(exc), variant=variant)
-    version = settings.engine_version or engine.tested_version
-    spec = engine.install_spec(version, variant, Platform(machine=host.machine))
+        return replace(fallback, errors=(("inference_engine_name", settings.engine_name, str(exc)),))
+    errors = tuple(_errors(engine, settings, platform))
+    if errors:
+        return replace(fallback, errors=errors)
+    spec = engine.install_spec(settings.engine_version, settings.engine_variant, platform)
     return Engine(
         release=spec.release,
-        version=version,
-        variant=variant,
+        version=spec.version,
+        variant=spec.variant,
         distribution=spec.distribution,
         requires_python=spec.requires_python,
         shared_libraries=tuple(spec.shared_libraries),
         system_packages={family: tuple(names) for family, names in spec.system_packages.items()},
+        argument_errors=tuple(_argument_errors(engine, settings)),
     )
+
+
+def _errors(
+    engine: base.Engine, settings: Settings, platform: base.Platform
+) -> Iterator[tuple[str, str, str]]:
+    try:
+        engine.checked_version(settings.engine_version)
+    except base.EngineError as exc:
+        yield ("inference_engine_version", settings.engine_version, str(exc))
+    try:
+        engine.checked_variant(settings.engine_variant, platform)
+    except base.EngineError as exc:
+        yield ("inference_engine_variant", settings.engine_variant, str(exc))
+
+
+def _argument_errors(engine: base.Engine, settings: Settings) -> Iterator[tuple[str, str]]:
+    for problem in engine.check_arguments(settings.server_extra_args, settings.engine_version) or ():
+        yield (f"{problem.option}: {problem.text}", problem.remedy)

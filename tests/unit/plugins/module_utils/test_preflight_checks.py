@@ -287,8 +287,7 @@ def test_a_uv_that_is_named() -> None:
     ("settings", "variable", "words"),
     [
         (Settings(), "", None),
-        (Settings(engine_variant="cuda", system_packages="skip", server_manager="supervisor"), "", None),
-        (Settings(engine_variant="rocm"), "inference_engine_variant", ["rocm", "auto, cpu, cuda"]),
+        (Settings(system_packages="skip", server_manager="supervisor"), "", None),
         (Settings(server_manager="runit"), "inference_server_manager", ["runit", "systemd, supervisor"]),
         (Settings(system_packages="no"), "inference_engine_system_packages", ["auto, install, skip"]),
     ],
@@ -447,21 +446,23 @@ def test_gpu_driver(variant: str, devices: int, gpu: GPUReport, words: list[str]
     expect(result, "error" if words else None, "inference_engine_variant", words or [])
 
 
+UNKNOWN = Engine(
+    errors=(("inference_engine_name", "vlm", "there is no engine 'vlm': there are sglang, vllm"),)
+)
+
+
 def test_engine_name_and_arguments() -> None:
-    unknown = Engine(error="there is no engine 'vlm': there are sglang, vllm")
     expect(
-        found(engine.check_engine_name, Settings(engine_name="vlm"), unknown, HOST),
+        found(engine.check_engine_name, Settings(engine_name="vlm"), UNKNOWN, HOST),
         "error",
         "inference_engine_name",
         ["vlm", "sglang, vllm"],
     )
-    wrong = replace(
-        ENGINE, argument_errors=("--max-modle-len is no option of vllm 0.32.0", "--x is none either")
-    )
+    misspelt = ("--max-modle-len: there is no such option", "did you mean --max-model-len?")
+    wrong = replace(ENGINE, argument_errors=(misspelt, ("--x: there is no such option", "leave it out")))
     result = found(engine.check_engine_arguments, Settings(), wrong, HOST)
-    assert [(severity, variable) for severity, variable, _text in result] == [
-        ("error", "inference_server_extra_args")
-    ] * 2
+    assert [variable for _severity, variable, _text in result] == ["inference_server_extra_args"] * 2
+    assert "did you mean --max-model-len?" in result[0][2]
 
 
 ANY = "0.0.0.0"  # noqa: S104  (as a listener shows it)
@@ -556,7 +557,7 @@ THREE = replace(HOST, os_family="gentoo", port=Port("EADDRINUSE", "", (NGINX,)),
 
 
 def test_everything_is_reported_together_errors_first() -> None:
-    problems = report.find_problems(Settings(), Engine(error="there is no engine 'vlm'"), THREE)
+    problems = report.find_problems(Settings(), UNKNOWN, THREE)
     assert [(problem.check, problem.severity) for problem in problems] == [
         ("engine_name", "error"),
         ("port", "error"),

