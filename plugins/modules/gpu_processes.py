@@ -141,7 +141,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import run
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import process_titles
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import ENGINES
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPUReport, read_gpus
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu_processes import (
     DEVICE_PREFIX,
@@ -174,7 +174,7 @@ def look_around(proc: ProcFS, report: GPUReport) -> Surroundings:
         processes=processes,
         devices=devices,
         readable={pid for pid, names in files.items() if names is not None},
-        titles=process_titles(),
+        titles={engine.name: engine.process_titles for engine in ENGINES.values()},
         units=unit_states(services_of(processes[pid] for pid in {*listed, *devices} & set(processes))),
     )
 

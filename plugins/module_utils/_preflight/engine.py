@@ -32,7 +32,11 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._versions impor
 def check_engine_name(_settings: Settings, engine: Engine, _host: Host) -> Iterator[Problem]:
     """The engine has to be one that the collection knows, in a version and a variant that it can have."""
     for variable, value, text in engine.errors:
-        yield Problem("engine_name", ERROR, variable, value, text, "", "")
+        # The engine's errors say what would be right behind a semicolon.
+        problem, _semicolon, remedy = text.partition("; ")
+        yield Problem(
+            "engine_name", ERROR, variable, value, problem, "nothing can be installed for it", remedy
+        )
 
 
 def check_choices(settings: Settings, _engine: Engine, _host: Host) -> Iterator[Problem]:

@@ -59,7 +59,7 @@ class Settings:
 class Engine:
     """The engine release that is meant, as the engine describes itself.
 
-    ``errors`` are (variable, value, text) of what it cannot be, ``argument_errors`` (text, remedy) of options.
+    ``errors`` are (variable, value, text) of what it cannot be; ``argument_errors`` (text, remedy).
     """
 
     errors: tuple[tuple[str, str, str], ...] = ()

@@ -447,7 +447,7 @@ def test_gpu_driver(variant: str, devices: int, gpu: GPUReport, words: list[str]
 
 
 UNKNOWN = Engine(
-    errors=(("inference_engine_name", "vlm", "there is no engine 'vlm': there are sglang, vllm"),)
+    errors=(("inference_engine_name", "vlm", "there is no engine 'vlm'; choose from: vllm, sglang"),)
 )
 
 
@@ -456,7 +456,7 @@ def test_engine_name_and_arguments() -> None:
         found(engine.check_engine_name, Settings(engine_name="vlm"), UNKNOWN, HOST),
         "error",
         "inference_engine_name",
-        ["vlm", "sglang, vllm"],
+        ["there is no engine 'vlm' |", "| choose from: vllm, sglang"],
     )
     misspelt = ("--max-modle-len: there is no such option", "did you mean --max-model-len?")
     wrong = replace(ENGINE, argument_errors=(misspelt, ("--x: there is no such option", "leave it out")))
