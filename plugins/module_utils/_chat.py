@@ -163,6 +163,11 @@ class Client:
         self._ca_path, self._validate_certs = ca_path, validate_certs
         self._clock = clock
 
+    @property
+    def authenticated(self) -> bool:
+        """Whether requests carry a key."""
+        return "Authorization" in self._headers
+
     def get(self, path: str, *, timeout_s: float) -> Reply:
         """GET a path below the base URL within ``timeout_s``. Raises UnreachableError."""
         with self._request("GET", path, None, timeout_s) as link:

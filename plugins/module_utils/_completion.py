@@ -347,9 +347,13 @@ def curl_line(record: Mapping[str, Any]) -> str:
         "model": record.get("model"),
         "messages": [{"role": "user", "content": record["prompt"]}],
         "max_tokens": record.get("max_tokens", 512),
-        "temperature": record.get("temperature", 0),
+        "temperature": _plain(record.get("temperature", 0)),
     }
     return " ".join([*words, "-d", shlex.quote(json.dumps(body, ensure_ascii=False))])
+
+
+def _plain(number: float) -> float:
+    return int(number) if number == int(number) else number
 
 
 def _verdict_text(record: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ _MANAGER = re.compile(
     r"(?:Main process exited|Failed to (?:locate|execute|set up)|start operation timed out|oom-kill)"
 )
 _WRAPPERS = re.compile(
-    r"See (?:root cause|stack trace) above|failed to start\.?$|failed to start\.? (?:See|Check)|hit an exception"
+    r"See (?:root cause|stack trace) above|failed to start\.?(?:$| See| Check)|hit an exception"
     r"|Engine(?:Core| process| core).*(?:failed|encountered an issue|died)|EngineDeadError|Traceback"
     r"|Exception raised from|please check the stack trace above|Received sig|SIGQUIT|scheduler is dead"
     r"|KeyboardInterrupt|SystemExit|CancelledError|^EOFError|BrokenPipeError|ConnectionResetError"
@@ -49,13 +49,12 @@ def likely_cause(lines: Sequence[str]) -> str:
     parts = [_PREFIX.match(line) for line in lines]
     texts = [line[match.end() :] if match else line for line, match in zip(lines, parts)]
     levels = [match.group("level") if match else None for match in parts]
+    errors = [text for text, level in zip(texts, levels) if level in ("ERROR", "CRITICAL")]
     return (
         _missing_library(texts)
         or _first(texts, _EXCEPTION)
         or _first(texts, _USAGE)
-        or _first(
-            [text for text, level in zip(texts, levels) if level in ("ERROR", "CRITICAL")], re.compile(r"\S")
-        )
+        or _first(errors, re.compile(r"\S"))
         or _first(texts, _PLAIN)
         or _first(texts, _MANAGER)
     )
