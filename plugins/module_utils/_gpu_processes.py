@@ -10,6 +10,7 @@ context, and may name a pid of another PID namespace. Nothing here signals anyth
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _INFRASTRUCTURE = re.compile(
     r"|nvidia-smi|nvtop|.*[-_]exporter|Xorg|X|Xwayland|gnome-shell|kwin_.*|sddm|gdm.*"
 )
 _KERNEL_NAME_LENGTH = 15
+_SHOWN_TITLE = 60
 # Who inherits a process whose parent has ended, beside PID 1: subreapers, and the shells that started it.
 _INHERITORS = re.compile(
     r"systemd|init|tini|dumb-init|docker-init|catatonit|conmon|containerd-shim.*|s6-svscan|runsv"
@@ -142,8 +144,8 @@ def _ownership(process: Process, around: Surroundings) -> tuple[bool, str]:
     """Whether an engine's process is an orphan, and why or why not."""
     parent = _parent_of_tree(process, around)
     if parent is not None and not _has_inherited(parent):
-        return (False, f"belongs to {parent.title} (pid {parent.pid})")
-    gone = f"its server is gone: its parent is now {parent.title if parent else 'nobody'}"
+        return (False, f"belongs to {_short(parent.title)} (pid {parent.pid})")
+    gone = f"its server is gone: its parent is now {_short(parent.title) if parent else 'nobody'}"
     if process.container is not None:
         return (False, f"{gone}, but it is in container {process.container[:12]}, which may still exist")
     if process.unit is not None and process.unit.endswith(".service"):
@@ -151,6 +153,10 @@ def _ownership(process: Process, around: Surroundings) -> tuple[bool, str]:
         if state not in ("inactive", "failed"):
             return (False, f"{gone}, but unit {process.unit} is {state}")
     return (True, gone)
+
+
+def _short(title: str) -> str:
+    return textwrap.shorten(title, _SHOWN_TITLE, placeholder=" ...")
 
 
 def _parent_of_tree(process: Process, around: Surroundings) -> Process | None:
