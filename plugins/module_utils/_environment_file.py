@@ -20,7 +20,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._process_text i
     GrammarError,
     checked_environment,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._systemd import check_control_characters
 
 _TO_ESCAPE = re.compile(r'(["\\$`])')
 
@@ -29,10 +28,9 @@ def environment_file(environment: Mapping[str, object]) -> str:
     """Return the text of an environment file, one assignment a variable, in the order given.
 
     Raises:
-        GrammarError: for a name or value that cannot be part of an environment or that systemd would drop.
+        GrammarError: for a name or value that cannot be part of an environment.
     """
     values = checked_environment(environment)
-    check_control_characters(values)
     return "".join(f'{name}="{_TO_ESCAPE.sub(_BACKSLASHED, value)}"\n' for name, value in values.items())
 
 
