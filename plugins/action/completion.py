@@ -146,6 +146,7 @@ class ActionModule(ActionBase):
             return result
         if result["verdict"] != "ok":
             result["failed"] = True
+            del result["summary"]  # the message says it all
             result["msg"] = _completion.failure_message(result)
         return result
 

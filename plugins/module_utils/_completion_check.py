@@ -133,9 +133,17 @@ class CompletionCheck:
         self._state = _service.observe(self._service, self._baseline, self._run)
         if self._baseline is None or (not self._baseline.run_id and not self._state.restarts):
             self._baseline = _service.Baseline(self._state.restarts, self._state.run_id)
-        part = _service_log.read_log(self._service, self._cursor, self._baseline.run_id, self._run)
+        part = self._read_log(self._cursor)
         self._cursor = part.cursor
         return self._progress.take(part.lines, self._engine.milestone)
+
+    def _read_log(self, cursor: str) -> _service_log.LogPart:
+        run_id = self._baseline.run_id if self._baseline else ""
+        # What a process left that was replaced since the check began is part of the story.
+        started = float(run_id) if run_id and self._service.manager == "supervisor" else self._state.since
+        if self._service.manager == "systemd":
+            started = None  # counted from boot; the journal tells the runs apart
+        return _service_log.read_log(self._service, cursor, run_id, self._run, started=started)
 
     def _poll(self) -> Readiness:
         try:
@@ -368,8 +376,7 @@ class CompletionCheck:
 
     def _from_log(self, judgement: _completion.Judgement) -> dict[str, Any]:
         """Give the last lines of this run's log, and the cause where the process has died."""
-        run_id = self._baseline.run_id if self._baseline else ""
-        lines = _service_log.read_log(self._service, "", run_id, self._run).lines
+        lines = self._read_log("").lines
         cause = _log_cause.likely_cause(lines) if self._state.failed else ""
         told = self._state.failed or judgement.verdict in ("engine_hung", "not_ready")
         return {"cause": cause, "log_lines": _log_cause.last_lines(lines, LOG_LINES) if told else []}

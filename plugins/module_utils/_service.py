@@ -91,7 +91,10 @@ class Baseline:
 
 @dataclass(frozen=True)
 class ServiceState:
-    """One look at a service. ``since`` is in seconds, on the manager's clock."""
+    """One look at a service.
+
+    ``since`` is when this run began, in seconds: since the epoch (supervisor), since boot (systemd).
+    """
 
     active: bool
     failed: bool
@@ -203,7 +206,7 @@ def supervisor_state(info: Mapping[str, Any], baseline: Baseline | None = None) 
         detail=failure or name,
         main_pid=pid or None,
         restarts=1 if failure.startswith("died") else 0,
-        since=float(info["start"]) if pid and info.get("start") else None,
+        since=float(info.get("start") or 0) or None,
         run_id=run_id,
     )
 

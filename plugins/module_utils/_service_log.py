@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run
@@ -22,6 +23,8 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _CURSOR = "-- cursor: "
 _PROCESS = re.compile(r"\((?:APIServer|EngineCore|Worker)\S* pid=(\d+)\)")
 _API_SERVER = re.compile(r"\(APIServer(?:_\d+)? pid=(\d+)\)")
+
+_WRITTEN = re.compile(r"\b(?:(?P<year>\d{4})-)?(?P<rest>\d\d-\d\d \d\d:\d\d:\d\d)\b")
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,15 @@ def clean(text: str) -> list[str]:
     return lines
 
 
-def last_run(lines: Sequence[str]) -> list[str]:
+def last_run(lines: Sequence[str], started: float | None = None) -> list[str]:
     """Cut a log that several runs were appended to down to its last run.
 
-    vLLM tells its processes' ids on every line; where there are none, the whole text is one run.
+    ``started`` is when that run began (seconds since the epoch). Without it vLLM's process ids tell the runs
+    apart; where there are none, the whole text is one run.
     """
+    if started is not None:
+        earlier = [index for index, line in enumerate(lines) if _written_before(line, started)]
+        return list(lines[earlier[-1] + 1 :]) if earlier else list(lines)
     servers = [
         (index, match.group(1)) for index, line in enumerate(lines) if (match := _API_SERVER.search(line))
     ]
@@ -59,14 +66,34 @@ def last_run(lines: Sequence[str]) -> list[str]:
     return list(lines[begin:])
 
 
-def read_log(service: Service, cursor: str = "", run_id: str = "", run: Run = run_command) -> LogPart:
+def _written_before(line: str, moment: float) -> bool:
+    found = _WRITTEN.search(line)
+    if found is None:
+        return False
+    year = found.group("year") or str(datetime.fromtimestamp(moment).year)
+    try:
+        written = datetime.strptime(f"{year}-{found.group('rest')}", "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return False
+    # Engines write local time in whole seconds.
+    return written.timestamp() < int(moment)
+
+
+def read_log(
+    service: Service,
+    cursor: str = "",
+    run_id: str = "",
+    run: Run = run_command,
+    *,
+    started: float | None = None,
+) -> LogPart:
     """Give the lines of this run that are new since ``cursor`` ("" for all that there are, within bounds).
 
     A log that cannot be read is an empty one: the check goes on without it.
     """
     if service.manager == "systemd" and not service.log_file:
         return _read_journal(service, cursor, run_id, run)
-    return _read_file(service.log_file, cursor) if service.log_file else LogPart([], "")
+    return _read_file(service.log_file, cursor, started) if service.log_file else LogPart([], "")
 
 
 def _read_journal(service: Service, cursor: str, run_id: str, run: Run) -> LogPart:
@@ -92,7 +119,7 @@ def _read_journal(service: Service, cursor: str, run_id: str, run: Run) -> LogPa
     return LogPart(clean(text if found else output.stdout), new_cursor.strip() if found else cursor)
 
 
-def _read_file(path: str, cursor: str) -> LogPart:
+def _read_file(path: str, cursor: str, started: float | None) -> LogPart:
     try:
         with Path(path).open("rb") as file:
             inode = str(os.fstat(file.fileno()).st_ino)
@@ -107,4 +134,4 @@ def _read_file(path: str, cursor: str) -> LogPart:
         return LogPart([], cursor)
     complete = data.rfind(b"\n") + 1
     lines = clean(data[:complete].decode("utf-8", "replace"))
-    return LogPart(lines if cursor else last_run(lines), f"{inode}:{fresh + complete}")
+    return LogPart(lines if cursor else last_run(lines, started), f"{inode}:{fresh + complete}")

@@ -299,7 +299,7 @@ service:
   type: dict
 summary:
   description: The result as a few aligned lines for a person.
-  returned: always
+  returned: when ok
   type: list
   elements: str
 waited_s:
