@@ -167,6 +167,16 @@ def _directory(name: str, value: object) -> str:
     return text.rstrip("/") or "/"
 
 
+def _model_path(name: str, value: object) -> str:
+    """One absolute path, which may have any character: it is an argument, and nothing in it is replaced."""
+    text = _text(name, value)
+    if not text.startswith("/"):
+        raise SettingsError(
+            variable_of(name), value, "it is no absolute path", "give the full path of the model's directory"
+        )
+    return text.rstrip("/") or "/"
+
+
 def _program_directory(name: str, value: object) -> str:
     text = _directory(name, value)
     if ":" in text:
@@ -272,7 +282,7 @@ def _environment(name: str, value: object) -> dict[str, str]:
 
 _CONVERTERS: dict[str, Any] = {
     "engine": _word,
-    "model_path": _directory,
+    "model_path": _model_path,
     "version": _word,
     "variant": _word,
     "served_model_name": _text,
