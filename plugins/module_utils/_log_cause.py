@@ -28,7 +28,8 @@ _PLAIN = re.compile(
     r"^(?:Killed|Segmentation fault|Bus error|Illegal instruction|error: .+|fatal: .+)\b", re.IGNORECASE
 )
 _MANAGER = re.compile(
-    r"(?:Main process exited|Failed to (?:locate|execute|set up)|start operation timed out|oom-kill)"
+    r"(?:Failed to (?:locate|execute|set up)|operation timed out|oom-kill|Skipped due to|Condition check resulted"
+    r"|Main process exited)"
 )
 _WRAPPERS = re.compile(
     r"See (?:root cause|stack trace) above|failed to start\.?(?:$| See| Check)|hit an exception"

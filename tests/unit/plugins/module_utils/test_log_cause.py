@@ -61,3 +61,16 @@ def test_only_the_last_run_of_an_appended_log_counts() -> None:
 def test_last_lines_are_clean() -> None:
     text = "\x1b[31mred\x1b[0m\n\nShards:  10%\rShards: 100%\n - leaked type x\nnanobind: leaked\n"
     assert last_lines(clean(text), 5) == ["red", "Shards: 100%"]
+
+
+@pytest.mark.parametrize(
+    "line",  # as systemd 252 writes them
+    [
+        "c.service: Skipped due to 'exec-condition'.",  # S-14
+        "d.service: start-pre operation timed out. Terminating.",  # S-12
+        "e.service: Failed to locate executable /nonexistent: No such file or directory",
+        "a.service: Main process exited, code=killed, status=9/KILL",
+    ],
+)
+def test_where_the_engine_says_nothing_systemd_does(line: str) -> None:
+    assert likely_cause(["Starting x.service...", line, "Failed to start x.service."]) == line
