@@ -28,8 +28,8 @@ _PLAIN = re.compile(
     r"^(?:Killed|Segmentation fault|Bus error|Illegal instruction|error: .+|fatal: .+)\b", re.IGNORECASE
 )
 _MANAGER = re.compile(
-    r"(?:Failed to (?:locate|execute|set up)|operation timed out|oom-kill|Skipped due to|Condition check resulted"
-    r"|Main process exited)"
+    r"(?:Failed to (?:locate|execute|set up)|operation timed out|oom-kill|Skipped due to"
+    r"|Condition check resulted|Main process exited)"
 )
 _WRAPPERS = re.compile(
     r"See (?:root cause|stack trace) above|failed to start\.?(?:$| See| Check)|hit an exception"
