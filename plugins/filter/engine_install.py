@@ -100,6 +100,8 @@ _KEYS = ("engine", "version", "variant", "machine", "nvidia_gpu")
 
 def engine_install(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return an engine's InstallSpec as plain data."""
+    if not isinstance(settings, Mapping):
+        raise AnsibleFilterError("engine_install: a mapping of settings is needed")
     unknown = sorted(set(settings) - set(_KEYS))
     if unknown:
         raise AnsibleFilterError(f"engine_install: there is no {unknown[0]!r}; there are: {', '.join(_KEYS)}")

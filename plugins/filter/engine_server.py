@@ -87,6 +87,8 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registr
 
 def engine_server(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return command line, environment and endpoints as plain data."""
+    if not isinstance(settings, Mapping):
+        raise AnsibleFilterError("engine_server: a mapping of settings is needed")
     try:
         given = ServerSettings.from_mapping(settings)
         engine = get_engine(given.engine)

@@ -135,7 +135,11 @@ def _check_values(match: _Match, values: list[str], written: str) -> tuple[int, 
         if explicit:
             return 1, [
                 Problem(
-                    "value_unexpected", match.spelling, values[0], "it takes no value", "leave the value out"
+                    "value_unexpected",
+                    match.spelling,
+                    values[0],
+                    f"{match.option.name} takes no value",
+                    "leave the value out",
                 )
             ]
         return 1, []
@@ -156,7 +160,7 @@ def _check_value(match: _Match, value: str) -> Iterator[Problem]:
             "not_a_choice",
             match.spelling,
             value,
-            f"{value!r} is none of its values",
+            f"{option.name} does not take {value!r}",
             f"choose from {', '.join(near)}",
         )
     elif not _KINDS[option.kind](value):
@@ -164,8 +168,8 @@ def _check_value(match: _Match, value: str) -> Iterator[Problem]:
             "wrong_type",
             match.spelling,
             value,
-            f"{value!r} is no {_KIND_NAMES[option.kind]}",
-            "give such a value",
+            f"{option.name} takes {_KIND_NAMES[option.kind]}",
+            f"give {_KIND_NAMES[option.kind]}",
         )
 
 

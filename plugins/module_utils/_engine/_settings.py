@@ -116,7 +116,7 @@ class ServerSettings:
             if name not in known:
                 remedy = f"there are: {', '.join(sorted(known))}"
                 errors.append(SettingsError(str(name), value, "there is no such setting", remedy))
-            elif value is not None:
+            elif value is not None and not (value == "" and name in _NEEDED):
                 try:
                     good[name] = _CONVERTERS[name](name, value)
                 except SettingsError as exc:

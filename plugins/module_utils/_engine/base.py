@@ -293,16 +293,16 @@ class Engine(ABC):
 
     def _parser_problems(self, settings: ServerSettings, version: str) -> list[SettingProblem]:
         rendered = self.rendered_options(settings)
-        own = self._options(settings)
         found = []
-        for problem in self.check_arguments(own, version) or []:
-            setting = rendered.get(
-                self.canonical_option(problem.option.split("=", 1)[0], version), "extra_args"
-            )
-            found.append(_problem_of(variable_of(setting), problem, problem.value))
+        for problem in self.check_arguments(self._options(settings), version) or []:
+            setting = rendered[self.canonical_option(problem.option.split("=", 1)[0], version)]
+            found.append(SettingProblem(variable_of(setting), problem.value, problem.text, problem.remedy))
         for problem in self.check_arguments(settings.extra_args, version) or []:
             shown = f"{problem.option} {problem.value}".strip()
-            found.append(_problem_of(variable_of("extra_args"), problem, shown))
+            text = problem.text
+            if problem.kind == "unknown":
+                text = f"{self.name} {version or self.tested_version} has no such option"
+            found.append(SettingProblem(variable_of("extra_args"), shown, text, problem.remedy))
         return found
 
     def _secrets_in_sight(self, settings: ServerSettings) -> list[SettingProblem]:
@@ -402,12 +402,6 @@ class Engine(ABC):
                 f"choose from: {', '.join(('auto', *self.variants))}",
             )
         return variant
-
-
-def _problem_of(variable: str, problem: Problem, value: str) -> SettingProblem:
-    return SettingProblem(
-        variable, value or problem.option, f"{problem.option}: {problem.text}", problem.remedy
-    )
 
 
 def _unique(items: Sequence[str]) -> list[str]:

@@ -81,7 +81,7 @@ class VLLM(Engine):
     option_tables = {version: table_from_rows(rows, flexible=True) for version, rows in ROWS.items()}
     directory_variables = ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_ASSETS_CACHE", "VLLM_RPC_BASE_PATH")
     milestones = (
-        MilestonePattern("starting", re.compile(r"version (?P<version>\d\S*)\s*$"), "vLLM {version}"),
+        MilestonePattern("starting", re.compile(r"█\s+version (?P<version>\d\S*)"), "vLLM {version}"),
         MilestonePattern(
             "resolving the model",
             re.compile(r"Resolved architecture: (?P<architecture>\S+)"),
