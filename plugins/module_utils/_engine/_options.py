@@ -307,8 +307,8 @@ def _is_json(value: str) -> bool:
 _KINDS = {"str": lambda _value: True, "int": _is_int, "float": _is_float, "size": _is_size, "json": _is_json}
 _KIND_NAMES = {
     "str": "text",
-    "int": "whole number",
-    "float": "number",
-    "size": "number of tokens",
+    "int": "a whole number",
+    "float": "a number",
+    "size": "a number, such as 8192 or 8k",
     "json": "JSON",
 }
