@@ -27,8 +27,8 @@ HEADER = """# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 \"\"\"Options of {engine}'s server by release, recorded from its parser by tools/record_options.py; do not
 edit.
 
-Rows: names; values taken (0, 1, ? at most one, + one or more); their kind, with ? where "None" stands for
-no value; choices.
+Rows: names; values taken (0, 1, ? at most one, + one or more, * any number); their kind, with ? where
+"None" stands for no value; choices.
 \"\"\"
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _row(action: argparse.Action) -> tuple[str, str, str, str]:
     arity = "1" if action.nargs is None else str(action.nargs)
     if arity == "0":
         return " ".join(names), arity, "str", ""
-    if arity not in ("1", "?", "+"):
+    if arity not in ("1", "?", "+", "*"):
         sys.exit(f"{names[0]} takes {arity!r} values, which the checker does not know")
     kind, choices = _kind(action), [str(item) for item in action.choices or () if item is not None]
     if any(" " in item for item in choices):

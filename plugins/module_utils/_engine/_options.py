@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-FLAG, ONE, OPTIONAL, MANY = "0", "1", "?", "+"
+FLAG, OPTIONAL, MANY, ANY = "0", "?", "+", "*"
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _SIZE = re.compile(r"\d+(\.\d+)?[kmgt]|\d+[KMGT]")
 _OPTIMIZATION_LEVELS = ("0", "1", "2", "3")
@@ -28,7 +28,7 @@ class Option:
     """One option as the engine's parser has it."""
 
     names: tuple[str, ...]
-    arity: str  # 0 a flag, 1 one value, ? at most one, + one or more
+    arity: str  # 0 a flag, 1 one value, ? at most one, + one or more, * any number
     kind: str = "str"  # of a value: str, int, float, size (int with k, M and so on) or json
     choices: tuple[str, ...] = ()
     optional: bool = False  # whether "None" and "" stand for no value
@@ -143,9 +143,9 @@ def _check_values(match: _Match, values: list[str], written: str) -> tuple[int, 
                 )
             ]
         return 1, []
-    if not values and arity != OPTIONAL:
+    if not values and arity not in (OPTIONAL, ANY):
         return 1, [Problem("value_missing", written, "", "its value is missing", "give a value behind it")]
-    used = values if arity == MANY else values[:1]
+    used = values if arity in (MANY, ANY) else values[:1]
     found = [problem for value in used for problem in _check_value(match, value)]
     return 1 if explicit else 1 + len(used), found
 

@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Options of vllm's server by release, recorded from its parser by tools/record_options.py; do not edit.
 
-Rows: names; values taken (0, 1, ? at most one, + one or more); their kind, with ? where "None" stands for
-no value; choices.
+Rows: names; values taken (0, 1, ? at most one, + one or more, * any number); their kind, with ? where
+"None" stands for no value; choices.
 """
 
 from __future__ import annotations

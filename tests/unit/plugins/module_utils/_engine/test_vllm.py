@@ -44,6 +44,16 @@ def test_the_cpu_build() -> None:
     assert spec.requires_python == ">=3.11,<3.15"
 
 
+@pytest.mark.parametrize(
+    ("machine", "requirement"),
+    [("x86_64", "torch==2.13.0+cpu"), ("aarch64", "torch==2.13.0+cpu"), ("ppc64le", "torch==2.13.0")],
+)
+def test_the_machine_decides_the_build_of_torch(machine: str, requirement: str) -> None:
+    spec = VLLM.install_spec("", "cpu", Platform(machine=machine))
+    assert spec.torch is not None
+    assert spec.torch.requirement == requirement
+
+
 def test_the_cuda_build() -> None:
     spec = VLLM.install_spec("0.32.0", "cuda", Platform(nvidia_gpu=True))
     assert spec.requirements == ("vllm==0.32.0", "torch==2.13.0")
