@@ -1,0 +1,48 @@
+# make demo: the main job on this machine, no GPU, no root.  make test: everything that is checked.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+ROOT := $(CURDIR)/.demo
+SUPERVISORCTL = $(BIN)/supervisorctl -c $(ROOT)/state/supervisor/supervisord.conf
+export PATH := $(BIN):$(PATH)
+
+.PHONY: demo demo-stop demo-clean test lint unit lock
+.DELETE_ON_ERROR:
+
+$(VENV)/.tools: requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python $(if $(PIP_INDEX_URL),--index-url $(PIP_INDEX_URL)) -r requirements.txt
+	$(BIN)/python tools/link_collection.py
+	touch $@
+
+$(VENV)/.test-tools: requirements-test.txt $(VENV)/.tools
+	$(BIN)/uv pip install --quiet --python $(BIN)/python $(if $(PIP_INDEX_URL),--index-url $(PIP_INDEX_URL)) -r requirements-test.txt
+	touch $@
+
+demo: $(VENV)/.tools
+	$(BIN)/ansible-playbook playbooks/demo_model.yml site.yml -i inventories/local
+
+demo-stop:
+	@if [ -S $(ROOT)/state/supervisor/supervisor.sock ]; then \
+	  pid=$$($(SUPERVISORCTL) pid) && $(SUPERVISORCTL) shutdown && \
+	  while kill -0 $$pid 2>/dev/null; do sleep 0.2; done; echo "stopped"; \
+	else echo "the demo does not run"; fi
+
+demo-clean: demo-stop
+	rm -rf $(ROOT)
+
+lint: $(VENV)/.test-tools
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	tools/mypy.sh
+	$(BIN)/yamllint --strict .
+
+unit: $(VENV)/.test-tools
+	$(BIN)/pytest tests/unit
+
+test: lint unit
+
+lock:
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-annotate requirements.in -o requirements.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-annotate requirements-test.in -o requirements-test.txt
