@@ -6,7 +6,7 @@ ROOT := $(CURDIR)/.demo
 SUPERVISORCTL = $(BIN)/supervisorctl -c $(ROOT)/state/supervisor/supervisord.conf
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo demo-stop demo-clean test lint unit lock
+.PHONY: demo demo-stop demo-clean test lint unit model lab contract molecule lock
 .DELETE_ON_ERROR:
 
 $(VENV)/.tools: requirements.txt
@@ -41,7 +41,25 @@ lint: $(VENV)/.test-tools
 unit: $(VENV)/.test-tools
 	$(BIN)/pytest tests/unit
 
-test: lint unit
+# The engine and the demo's model, built as a user builds them.
+model: $(VENV)/.test-tools
+	$(BIN)/ansible-playbook playbooks/demo_model.yml -i inventories/local
+
+# What the test hosts need on this machine; installing it takes root, and so do the hosts.
+lab: $(VENV)/.test-tools
+	@missing=$$(for p in $$(grep -v '^#' tests/lab/packages.txt); do \
+	  dpkg-query -W -f '$${Status}\n' $$p 2>/dev/null | grep -q 'install ok installed' || echo $$p; done); \
+	if [ -n "$$missing" ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; fi
+	$(BIN)/python tests/lab/lab.py root
+
+contract: model lab
+	FIRSTTOKEN_ENGINE_PYTHON=$(ROOT)/engine/current/bin/python FIRSTTOKEN_LAB_ROOT=$(CURDIR)/.cache/lab/root-bookworm/tree \
+	  $(BIN)/pytest tests/contract tests/lab
+
+molecule: model lab
+	$(BIN)/molecule test --no-command-borders
+
+test: lint unit contract molecule
 
 lock:
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-annotate requirements.in -o requirements.txt

@@ -166,7 +166,7 @@ def test_published_model_is_untouched(host: Host) -> None:
 
 def test_record_tells_of_a_good_deployment(host: Host) -> None:
     record: dict[str, Any] = json.loads(host.check_output(f"cat {DEPLOYMENT}/record.json"))
-    assert record["verdict"] == "ok"
+    assert record["check"]["verdict"] == "ok"
 
 
 def test_the_question_is_answered(host: Host) -> None:
