@@ -36,7 +36,9 @@ lint: $(VENV)/.test-tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	tools/mypy.sh
+	$(BIN)/python tools/role_readmes.py --check
 	$(BIN)/yamllint --strict .
+	$(BIN)/ansible-lint --strict roles playbooks molecule
 
 unit: $(VENV)/.test-tools
 	$(BIN)/pytest tests/unit
