@@ -6,7 +6,7 @@ ROOT := $(CURDIR)/.demo
 SUPERVISORCTL = $(BIN)/supervisorctl -c $(ROOT)/state/supervisor/supervisord.conf
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo demo-stop demo-clean test lint unit model lab contract molecule lock
+.PHONY: demo demo-stop demo-clean test lint unit sanity model lab contract molecule lock
 .DELETE_ON_ERROR:
 
 $(VENV)/.tools: requirements.txt
@@ -61,7 +61,10 @@ contract: model lab
 molecule: model lab
 	$(BIN)/molecule test --no-command-borders
 
-test: lint unit contract molecule
+sanity: $(VENV)/.test-tools
+	tools/sanity.sh
+
+test: lint unit sanity contract molecule
 
 lock:
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-annotate requirements.in -o requirements.txt

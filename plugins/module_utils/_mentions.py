@@ -23,7 +23,7 @@ _PARTICLES = re.compile(r"[\uac00-\ud7a3]")
 
 # All of these patterns meet normalised text: full-width punctuation and curly apostrophes are gone.
 _CLAUSE_END = re.compile(r"[,;:.!?()\[\]\n—。]|\b(?:but|however|aber|sondern|mais|pero)\b")
-_SENTENCE_END = re.compile(r"(?<=[.!?。])(?:[\"'”)*_]*)(?=\s|$|[^\x00-\x7f])|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?。])(?:[\"'\u201d)*_]*)(?=\s|$|[^\x00-\x7f])|\n+")
 
 _PLAIN = {0x2019: "'", 0x2018: "'", 0x02BC: "'", 0x2212: "-", 0x2010: "-", 0x2011: "-", 0x2013: "—"}
 _NEUTRAL = re.compile(
@@ -46,7 +46,7 @@ _COPULA = (
     r"(?:is|was|are|were|has|have|had|does|do|did|can|could|would|should|will|may|might|ist|war|est|es|è)"
 )
 _NEGATED_AFTER = re.compile(
-    r"^[\"'”*_)]*(?:\s*,[^,.;:!?]{1,40},)?\s+"
+    r"^[\"'\u201d*_)]*(?:\s*,[^,.;:!?]{1,40},)?\s+"
     rf"(?:n'?est pas\b|n'était pas\b|{_COPULA}n't\b|isnt\b|ain't\b|cannot\b|no longer\b|never\b"
     r"|no es\b|non è\b"
     rf"|{_COPULA}(?:\s+\w+ly|\s+still|\s+also|\s+in fact)?\s+(?:not|never|no longer|nicht|pas|neither)\b"
@@ -54,7 +54,7 @@ _NEGATED_AFTER = re.compile(
 )
 _TAKEN_BACK = re.compile(
     r"\b(?:but|which|and) (?:that|this|it|they)?\s*(?:'s|is|was|are|'re|would be)\s+"
-    r"(?:not|wrong|incorrect|false|mistaken|untrue)\b|^[\"'”*_)]*\s*(?:ではな|不是)"
+    r"(?:not|wrong|incorrect|false|mistaken|untrue)\b|^[\"'\u201d*_)]*\s*(?:ではな|不是)"
 )
 _AFFIRMED = re.compile(r"^\W*(?:yes|yeah|yep|correct|indeed|exactly|right|oui|ja|sí|si)\b")
 
@@ -145,7 +145,7 @@ def _continues_right(word: str, after: str) -> bool:
 
 
 def _is_question(after: str) -> bool:
-    stripped = after.rstrip(" \t\n\"'”)*_")
+    stripped = after.rstrip(" \t\n\"'\u201d)*_")
     return stripped.endswith("?")
 
 
