@@ -25,7 +25,8 @@ def convert(packages: Path, destination: Path) -> None:
     )
     tokenizer = AutoTokenizer.from_pretrained(**source)
     staged = destination.with_name(destination.name + ".part")
-    shutil.rmtree(staged, ignore_errors=True)
+    if staged.exists():  # what a broken-off run left
+        shutil.rmtree(staged)
     staged.mkdir(parents=True)
     model.save_pretrained(staged)
     tokenizer.save_pretrained(staged)
