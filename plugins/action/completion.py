@@ -148,6 +148,8 @@ class ActionModule(ActionBase):
             result["failed"] = True
             del result["summary"]  # the message says it all
             result["msg"] = _completion.failure_message(result)
+        else:
+            result["msg"] = f"answered: {result['answer']!r} ({result['reason']})"
         return result
 
     @staticmethod
