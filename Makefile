@@ -9,9 +9,8 @@ export PATH := $(BIN):$(PATH)
 .PHONY: demo demo-stop demo-clean test lint unit sanity model lab contract molecule lock
 .DELETE_ON_ERROR:
 
-$(VENV)/.tools: requirements.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
+$(VENV)/.tools: requirements.txt tools/make_venv.py
+	$(PYTHON) tools/make_venv.py $(VENV) "$$(grep '^uv==' requirements.txt)"
 	$(BIN)/uv pip install --quiet --python $(BIN)/python $(if $(PIP_INDEX_URL),--index-url $(PIP_INDEX_URL)) -r requirements.txt
 	$(BIN)/python tools/link_collection.py
 	touch $@
