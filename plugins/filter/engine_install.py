@@ -92,7 +92,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import Platform
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import Platform
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 
 _KEYS = ("engine", "version", "variant", "machine", "nvidia_gpu")

@@ -10,6 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import InstallSpec, Platform
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._milestones import (
+    Milestone,
+    MilestonePattern,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._options import (
     OptionTable,
     Problem,
@@ -21,6 +26,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._engine._paths 
     SYSTEM_PATH,
     variable_problem,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._secrets import (
+    SecretVariable,
+    secrets_in_sight,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import (
     ServerSettings,
     SettingProblem,
@@ -30,59 +39,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settin
 
 # PEP 440 without epochs, which no engine uses.
 _VERSION = re.compile(r"\d+(\.\d+)+((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
-# The kernel keeps 15 bytes of a process name (TASK_COMM_LEN without the closing NUL).
-COMM_BYTES = 15
 
 
 class EngineError(SettingsError):
     """A request that the engine cannot serve."""
-
-
-@dataclass(frozen=True)
-class Platform:
-    """The host that an engine is installed on."""
-
-    machine: str = "x86_64"  # as ansible_facts['architecture'] gives it
-    nvidia_gpu: bool = False
-
-
-@dataclass(frozen=True)
-class Torch:
-    """The PyTorch build that a release of an engine is made for."""
-
-    requirement: str  # for the package client, "torch==2.13.0+cpu"
-    version: str
-    index_url: str  # where that build is, when the default package index lacks it; else ""
-
-
-@dataclass(frozen=True)
-class MetadataAlias:
-    """A ``.dist-info`` directory to add, so that a distribution is also found under another name."""
-
-    directory: str  # relative to the venv's site-packages
-    name: str
-    version: str
-    metadata: str  # the text of its METADATA file
-
-
-@dataclass(frozen=True)
-class InstallSpec:
-    """What to install, and what the host has to have for it."""
-
-    engine: str
-    version: str
-    variant: str  # cpu or cuda
-    release: str  # directory name of the release
-    distribution: str
-    requirements: tuple[str, ...]
-    overrides: tuple[str, ...]  # lines of a file for uv's --overrides
-    system_packages: Mapping[str, tuple[str, ...]]  # by os_family
-    shared_libraries: tuple[str, ...]  # sonames that those packages bring
-    torch: Torch | None
-    metadata_alias: MetadataAlias | None
-    requires_python: str
-    executable: str  # name in the venv's bin directory
-    import_name: str
 
 
 @dataclass(frozen=True)
@@ -96,65 +56,6 @@ class Endpoints:
     version: str
     # Answers 200 only when a request would be served; the health path where an engine has no other.
     ready: str
-
-
-@dataclass(frozen=True)
-class Milestone:
-    """How far a starting server has come, read from one line of its log."""
-
-    name: str  # one of MILESTONES
-    text: str  # details for a person, may be empty
-
-
-# In the order in which a start passes them. An engine may leave some out.
-MILESTONES = (
-    "starting",
-    "resolving the model",
-    "starting the engine",
-    "loading weights",
-    "weights loaded",
-    "compiling",
-    "sizing the KV cache",
-    "capturing graphs",
-    "warming up",
-    "starting the API",
-    "ready",
-)
-
-
-@dataclass(frozen=True)
-class MilestonePattern:
-    """A row of a milestone table; the groups of the expression fill the text's ``{name}`` places."""
-
-    name: str
-    expression: re.Pattern[str]
-    text: str = ""
-
-    def read(self, line: str) -> Milestone | None:
-        """Return the milestone in the line; of several (a progress bar rewritten in place) the last."""
-        matches = list(self.expression.finditer(line))
-        if not matches:
-            return None
-        groups = {key: value or "" for key, value in matches[-1].groupdict().items()}
-        return Milestone(self.name, self.text.format(**groups).strip())
-
-
-@dataclass(frozen=True)
-class SecretVariable:
-    """A secret that the engine reads from its environment, and the option that would show it to all."""
-
-    name: str  # key in inference_server_secrets
-    option: str
-    variable: str  # the engine's environment variable, "" when it reads none
-
-    @property
-    def remedy(self) -> str:
-        """What to do instead."""
-        if not self.variable:
-            return "the engine reads it from no variable; put it in a file of mode 0600, given by --config"
-        return (
-            f"put it in inference_server_secrets as {self.name!r}; the engine reads it from {self.variable}"
-        )
 
 
 class Engine(ABC):
@@ -253,7 +154,7 @@ class Engine(ABC):
     def refusals(self, settings: ServerSettings) -> list[SettingProblem]:
         """Return what the collection refuses: secrets in sight, settings given twice, impossible paths."""
         return [
-            *self._secrets_in_sight(settings),
+            *secrets_in_sight(self.secrets, self._extra_options(settings), settings.environment),
             *self._given_twice(settings),
             *self._environment_problems(settings),
             *self.own_problems(settings),
@@ -303,32 +204,6 @@ class Engine(ABC):
             if problem.kind == "unknown":
                 text = f"{self.name} {version or self.tested_version} has no such option"
             found.append(SettingProblem(variable_of("extra_args"), shown, text, problem.remedy))
-        return found
-
-    def _secrets_in_sight(self, settings: ServerSettings) -> list[SettingProblem]:
-        options = {secret.option: secret for secret in self.secrets}
-        variables = {secret.variable: secret for secret in self.secrets if secret.variable}
-        found = []
-        for spelling, name in self._extra_options(settings):
-            if name in options:
-                found.append(
-                    SettingProblem(
-                        variable_of("extra_args"),
-                        spelling,
-                        "a command line can be read by everybody on the host, so no secret may be in it",
-                        options[name].remedy,
-                    )
-                )
-        found += [
-            SettingProblem(
-                variable_of("environment"),
-                name,
-                "it is a secret, and a unit can be read by everybody",
-                variables[name].remedy,
-            )
-            for name in settings.environment
-            if name in variables
-        ]
         return found
 
     def _given_twice(self, settings: ServerSettings) -> list[SettingProblem]:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine._paths import cache_variables
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import ServerSettings
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import (
-    Endpoints,
-    Engine,
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import (
     InstallSpec,
-    MilestonePattern,
     Platform,
-    SecretVariable,
     Torch,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._milestones import MilestonePattern
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._paths import cache_variables
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._secrets import SecretVariable
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import ServerSettings
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import Endpoints, Engine
 
 # The torch release that an SGLang release pins, from Requires-Dist in its wheel.
 _TORCH = {"0.5.23": "2.14.1"}

@@ -11,24 +11,23 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import (
+    InstallSpec,
+    MetadataAlias,
+    Platform,
+    Torch,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._milestones import MilestonePattern
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._options import table_from_rows
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._paths import cache_variables
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._secrets import SecretVariable
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import (
     ServerSettings,
     SettingProblem,
     variable_of,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._vllm_options import ROWS
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import (
-    Endpoints,
-    Engine,
-    InstallSpec,
-    MetadataAlias,
-    MilestonePattern,
-    Platform,
-    SecretVariable,
-    Torch,
-)
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import Endpoints, Engine
 
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # The torch release that a vLLM release pins, from Requires-Dist in its wheel.

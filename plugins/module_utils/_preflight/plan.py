@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine import base
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import Platform
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import (
     UnknownEngineError,
     get_engine,
@@ -22,7 +23,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
 
 def describe_engine(settings: Settings, host: Host) -> Engine:
     """Return the release that is meant; what it cannot be stands in ``errors``, all of it."""
-    platform = base.Platform(machine=host.machine, nvidia_gpu=bool(host.gpu.gpus))
+    platform = Platform(machine=host.machine, nvidia_gpu=bool(host.gpu.gpus))
     fallback = Engine(variant="cuda" if platform.nvidia_gpu else "cpu")
     try:
         engine = get_engine(settings.engine_name)
@@ -44,9 +45,7 @@ def describe_engine(settings: Settings, host: Host) -> Engine:
     )
 
 
-def _errors(
-    engine: base.Engine, settings: Settings, platform: base.Platform
-) -> Iterator[tuple[str, str, str]]:
+def _errors(engine: base.Engine, settings: Settings, platform: Platform) -> Iterator[tuple[str, str, str]]:
     try:
         engine.checked_version(settings.engine_version)
     except base.EngineError as exc:

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import Platform
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._milestones import MILESTONES
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import ServerSettings
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import (
-    COMM_BYTES,
-    MILESTONES,
-    EngineError,
-    Platform,
-)
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import EngineError
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 
 SGLANG = get_engine("sglang")
@@ -107,7 +104,7 @@ def test_endpoints_and_answer() -> None:
     ("title", "ours"),
     [
         ("sglang::scheduler", True),
-        ("sglang::scheduler_TP0"[:COMM_BYTES], True),
+        ("sglang::scheduler_TP0"[:15], True),
         ("sglang::detokenizer", True),
         ("VLLM::EngineCore", False),
         ("python3", False),

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import Platform
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._milestones import MILESTONES
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import ServerSettings
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import (
-    COMM_BYTES,
-    MILESTONES,
-    EngineError,
-    Platform,
-)
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import EngineError
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 
 VLLM = get_engine("vllm")
@@ -333,8 +330,8 @@ def test_unknown_options() -> None:
         ("VLLM::EngineCore", True),
         ("VLLM::EngineCore_DP0", True),
         ("VLLM::Worker_TP3", True),
-        ("VLLM::Worker_TP3"[:COMM_BYTES], True),
-        ("VLLM::EngineCore"[:COMM_BYTES], True),
+        ("VLLM::Worker_TP3"[:15], True),
+        ("VLLM::EngineCore"[:15], True),
         ("VLLM::APIServer_1", True),
         ("vim VLLM::notes", False),
         ("python3", False),
