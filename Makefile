@@ -6,7 +6,7 @@ ROOT := $(CURDIR)/.demo
 SUPERVISORCTL = $(BIN)/supervisorctl -c $(ROOT)/state/supervisor/supervisord.conf
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo demo-stop demo-clean test lint unit sanity model lab contract molecule lock
+.PHONY: demo demo-stop demo-clean test lint unit sanity model lab contract fresh benchmark molecule lock
 .DELETE_ON_ERROR:
 
 $(VENV)/.tools: requirements.txt tools/make_venv.py
@@ -22,10 +22,13 @@ $(VENV)/.test-tools: requirements-test.txt $(VENV)/.tools
 demo: $(VENV)/.tools
 	$(BIN)/ansible-playbook playbooks/demo_model.yml site.yml -i inventories/local
 
+# The server's workers are in its process group, and outlive it for a moment.
 demo-stop:
 	@if [ -S $(ROOT)/state/supervisor/supervisor.sock ]; then \
-	  pid=$$($(SUPERVISORCTL) pid) && $(SUPERVISORCTL) shutdown && \
-	  while kill -0 $$pid 2>/dev/null; do sleep 0.2; done; echo "stopped"; \
+	  supervisord=$$($(SUPERVISORCTL) pid) && server=$$($(SUPERVISORCTL) pid inference-demo) && \
+	  $(SUPERVISORCTL) shutdown && \
+	  while kill -0 $$supervisord 2>/dev/null || { [ $$server != 0 ] && kill -0 -- -$$server 2>/dev/null; }; \
+	  do sleep 0.2; done; echo "stopped"; \
 	else echo "the demo does not run"; fi
 
 demo-clean: demo-stop
@@ -63,7 +66,15 @@ molecule: model lab
 sanity: $(VENV)/.test-tools
 	tools/sanity.sh
 
-test: lint unit sanity contract molecule
+# The README's first command as a newcomer on bare Debian runs it.
+fresh: lab
+	$(BIN)/pytest tests/demo
+
+# Figures, each a ratio against a baseline in the same run; not part of the tests.
+benchmark: model
+	$(BIN)/pytest -s tests/benchmark
+
+test: lint unit sanity contract fresh molecule
 
 lock:
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-annotate requirements.in -o requirements.txt
