@@ -25,9 +25,9 @@ demo: $(VENV)/.tools
 # The server's workers are in its process group, and outlive it for a moment.
 demo-stop:
 	@if [ -S $(ROOT)/state/supervisor/supervisor.sock ]; then \
-	  supervisord=$$($(SUPERVISORCTL) pid) && server=$$($(SUPERVISORCTL) pid inference-demo) && \
-	  $(SUPERVISORCTL) shutdown && \
-	  while kill -0 $$supervisord 2>/dev/null || { [ $$server != 0 ] && kill -0 -- -$$server 2>/dev/null; }; \
+	  server=$$($(SUPERVISORCTL) pid inference-demo); \
+	  supervisord=$$($(SUPERVISORCTL) pid) && $(SUPERVISORCTL) shutdown && \
+	  while kill -0 $$supervisord 2>/dev/null || { [ "$$server" != 0 ] && kill -0 -- -$$server 2>/dev/null; }; \
 	  do sleep 0.2; done; echo "stopped"; \
 	else echo "the demo does not run"; fi
 
