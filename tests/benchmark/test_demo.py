@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,11 +39,12 @@ def clean_environment(cache: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Iterator[Path]:
-    clone = tmp_path / "checkout"
-    subprocess.run(["git", "clone", "--quiet", CHECKOUT, clone], check=True)
-    yield clone
-    subprocess.run(["make", "--silent", "demo-stop"], cwd=clone, check=True)
+def checkout() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="demo-") as directory:
+        clone = Path(directory) / "checkout"
+        subprocess.run(["git", "clone", "--quiet", CHECKOUT, clone], check=True)
+        yield clone
+        subprocess.run(["make", "--silent", "demo-stop"], cwd=clone, check=True)
 
 
 def test_demo_against_the_same_steps_by_hand(checkout: Path, tmp_path: Path) -> None:
