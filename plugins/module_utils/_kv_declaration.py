@@ -1,0 +1,162 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What an engine reads in a checkpoint about its KV cache: which section, in which form, for which type.
+
+A checkpoint may declare a cache type in several places that disagree; each engine looks at one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NONE = "none"
+MODELOPT_FLAT = "modelopt_flat"
+MODELOPT_NESTED = "modelopt_nested"
+COMPRESSED_TENSORS = "compressed_tensors"
+FP8 = "fp8"
+OTHER = "other"
+FORMS = (NONE, MODELOPT_FLAT, MODELOPT_NESTED, COMPRESSED_TENSORS, FP8, OTHER)
+
+# What a declaration asks for. ``unusable``: a compressed-tensors scheme that vLLM refuses on every GPU.
+DTYPES = ("", "fp8", "nvfp4", "unusable", "unknown")
+
+_FP8_WORDS = frozenset(("fp8", "float8", "fp8_e4m3"))
+_NVFP4_WORDS = frozenset(("nvfp4", "fp4", "float4"))
+_UNQUANTISED = frozenset(
+    ("", "none", "null", "auto", "fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32")
+)
+_EIGHT_BIT, _FOUR_BIT = 8, 4
+# vllm/.../compressed_tensors/compressed_tensors.py: validate_kv_cache_scheme
+_STRATEGIES = ("tensor", "attn_head")
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What one engine reads: the section's form and place, and the type it asks for ("" for none)."""
+
+    form: str = NONE
+    dtype: str = ""
+    file: str = ""
+    value: object = None
+
+
+def is_unquantised(word: str) -> bool:
+    """Say whether a word spells "not quantised".
+
+    TensorRT-LLM's exports write "none" and "null" where others write null; a 16 or 32 bit type's name and
+    "auto" ask for nothing that vLLM or SGLang would do (vLLM reads them as "auto").
+    """
+    return word.strip().lower() in _UNQUANTISED
+
+
+def declared_dtype(value: object) -> str:
+    """Name the cache type that a key's value asks for: "" for none, ``unknown`` for what no engine knows."""
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if is_unquantised(word):
+            return ""
+        return "fp8" if word in _FP8_WORDS else "nvfp4" if word in _NVFP4_WORDS else "unknown"
+    if not isinstance(value, Mapping):
+        return "unknown" if value else ""
+    if value.get("type") == "float" and value.get("num_bits") in (_EIGHT_BIT, _FOUR_BIT):
+        return "fp8" if value["num_bits"] == _EIGHT_BIT else "nvfp4"
+    return "unknown"
+
+
+def read_by(engine: str, config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None) -> Declaration:
+    """Give what an engine reads. ``engine`` is vllm or sglang; another is taken to read as vLLM does."""
+    file, section = _section(config, hf_quant_config)
+    if engine == "sglang" and file == "config.json" and hf_quant_config and _is_incomplete(section):
+        file, section = "hf_quant_config.json", hf_quant_config
+    form = form_of(section)
+    read = _read_sglang if engine == "sglang" else _read_vllm
+    dtype, value = read(form, section)
+    return Declaration(form, dtype, file, value) if form != NONE else Declaration()
+
+
+def form_of(section: Mapping[str, Any]) -> str:
+    """Name the form of a quantisation section."""
+    if not section:
+        return NONE
+    method = str(section.get("quant_method") or "").lower().replace("_", "-")
+    if isinstance(section.get("quantization"), Mapping):
+        return MODELOPT_NESTED
+    producer = section.get("producer")
+    name = str(producer.get("name") or "") if isinstance(producer, Mapping) else ""
+    if method.startswith("modelopt") or name.startswith("modelopt"):
+        return MODELOPT_FLAT
+    if method == "compressed-tensors":
+        return COMPRESSED_TENSORS
+    if not method and ("quant_algo" in section or "kv_cache_quant_algo" in section):
+        return MODELOPT_FLAT
+    return FP8 if method == "fp8" else OTHER
+
+
+def _section(
+    config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None
+) -> tuple[str, Mapping[str, Any]]:
+    """Find the section that counts (vllm/transformers_utils/config.py: get_config; SGLang likewise).
+
+    ``hf_quant_config.json`` only without a top-level ``quantization_config``; the one of ``text_config`` only
+    without either, and in models whose configuration class lifts it.
+    """
+    for key in ("quantization_config", "compression_config"):
+        if isinstance(config.get(key), Mapping) and config[key]:
+            return "config.json", config[key]
+        if key == "quantization_config" and hf_quant_config:
+            return "hf_quant_config.json", hf_quant_config
+    for nested in config.values():
+        if isinstance(nested, Mapping):
+            for key in ("quantization_config", "compression_config"):
+                if isinstance(nested.get(key), Mapping) and nested[key]:
+                    return "config.json", nested[key]
+    return "", {}
+
+
+def _is_incomplete(section: Mapping[str, Any]) -> bool:
+    """SGLang passes over such a section (sglang/srt/model_loader/weight_utils.py: get_quant_config)."""
+    return str(section.get("quant_algo") or "").upper() == "MIXED_PRECISION" and (
+        "quantized_layers" not in section or not {"kv_cache_quant_algo", "kv_cache_scheme"} & section.keys()
+    )
+
+
+def _read_vllm(form: str, section: Mapping[str, Any]) -> tuple[str, object]:
+    """As vllm/utils/torch_utils.py: get_kv_cache_quant_algo_string and attention.py do."""
+    if form == COMPRESSED_TENSORS:
+        scheme = section.get("kv_cache_scheme")
+        return ("" if scheme is None else _vllm_scheme(scheme)), scheme
+    nested = section.get("quantization")
+    inner: Mapping[str, Any] = nested if isinstance(nested, Mapping) else section
+    keys = ("kv_cache_scheme", "kv_cache_quant_algo")
+    value = next((where[key] for key in keys for where in (inner, section) if where.get(key)), None)
+    return declared_dtype(value), value
+
+
+def _vllm_scheme(scheme: object) -> str:
+    usable = (
+        declared_dtype(scheme) == "fp8"
+        and isinstance(scheme, Mapping)
+        and scheme.get("strategy") in _STRATEGIES
+        and bool(scheme.get("symmetric"))
+    )
+    return "fp8" if usable else "unusable"
+
+
+def _read_sglang(form: str, section: Mapping[str, Any]) -> tuple[str, object]:
+    """As sglang/srt/layers/quantization/{modelopt_quant,fp8}.py and compressed_tensors.py do."""
+    scheme = section.get("kv_cache_scheme")
+    if form == COMPRESSED_TENSORS:
+        usable = isinstance(scheme, Mapping) and declared_dtype(scheme) == "fp8"
+        if isinstance(scheme, Mapping) and usable:
+            usable = scheme.get("strategy") == "tensor" and bool(scheme.get("symmetric", True))
+            usable = usable and not scheme.get("dynamic", False)
+        return ("fp8" if usable else "unknown" if scheme else ""), scheme
+    nested = section.get("quantization")
+    if isinstance(nested, Mapping):
+        value = nested.get("kv_cache_quant_algo")
+    else:
+        value = scheme if scheme else section.get("kv_cache_quant_algo")
+    return declared_dtype(value), value
