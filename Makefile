@@ -41,6 +41,9 @@ lint: $(VENV)/.test-tools
 	$(BIN)/python tools/role_readmes.py --check
 	$(BIN)/yamllint --strict .
 	$(BIN)/ansible-lint --strict roles playbooks molecule
+	$(BIN)/reuse lint --quiet
+	$(BIN)/antsibull-changelog lint
+	$(BIN)/antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self --skip-rstcheck .
 
 unit: $(VENV)/.test-tools
 	$(BIN)/pytest tests/unit

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,12 +20,16 @@ def plain(text: object) -> str:
     """Ansible's markup as Markdown, on one line."""
     lines = text if isinstance(text, list) else [text]
     joined = " ".join(" ".join(str(line).split()) for line in lines)
-    return re.sub(r"\b[CVOP]\(([^)]*?)(?:#\w+)?\)", r"`\1`", joined).replace("|", r"\|")
+    named = re.sub(r"\b(?:[CVOPMIE]|RV)\((?:ignore:)?([^)]*?)(?:#\w+)?\)", r"`\1`", joined)
+    return named.replace("|", r"\|")
 
 
 def default(entry: dict[str, Any]) -> str:
     """The default as code, or that the user has to give a value."""
-    return "required" if entry.get("required") else f"`{plain(entry.get('default', ''))}`"
+    if entry.get("required"):
+        return "required"
+    value = entry.get("default")
+    return f"`{value if value and isinstance(value, str) else json.dumps(value)}`"
 
 
 def readme(name: str, spec: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ until curl -sf "http://127.0.0.1:$port/health"; do
     sleep 0.5
 done
 curl -sf "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' \
-    -d '{"model": "smol", "messages": [{"role": "user", "content": "What is the capital of France? Answer briefly."}]}' \
+    -d '{"model": "smol", "temperature": 0, "max_tokens": 512, "messages":
+         [{"role": "user", "content": "What is the capital of France? Answer briefly."}]}' \
     >answer.json
 grep Paris answer.json
