@@ -42,6 +42,8 @@ class ContextLength:
     default: int  # what vLLM serves when it is not told
     longest: int  # what it refuses to exceed
     key: str
+    # vLLM up to 0.29 takes YaRN's factor times its original length, from 0.30 the key as it stands.
+    yarn_longest: int | None = None
 
 
 def context_length(section: Section) -> ContextLength | None:
@@ -59,7 +61,19 @@ def context_length(section: Section) -> ContextLength | None:
     original = section.number("original_max_position_embeddings")
     if original and any(_rope_type(item) in _LONGROPE for item in _rope_parameters(section)):
         default = int(original)
-    return ContextLength(default, longest, section.name(key))
+    return ContextLength(default, longest, section.name(key), _yarn_longest(section))
+
+
+def _yarn_longest(section: Section) -> int | None:
+    for parameters in _rope_parameters(section):
+        factor, original = parameters.get("factor"), parameters.get("original_max_position_embeddings")
+        if _rope_type(parameters) == "yarn" and _is_number(factor) and _is_number(original):
+            return int(float(original) * float(factor))
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 def _scaling_factor(section: Section) -> float:
@@ -72,9 +86,9 @@ def _scaling_factor(section: Section) -> float:
         value = parameters.get("factor", factor)
         if value is None:  # vLLM takes a null for 1.0
             value = 1.0
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        if not _is_number(value):
             raise InvalidValueError(section.name("rope_scaling.factor"), value, "a number above zero")
-        factor = value
+        factor = float(value)
     return factor
 
 

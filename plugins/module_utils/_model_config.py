@@ -61,6 +61,7 @@ class Architecture:
     layer_types: tuple[str, ...]  # one of _layer_types.KINDS for each decoder layer
     caches: tuple[LayerCache, ...] = field(repr=False)
     hidden_size: int
+    intermediate_size: int | None  # of the dense feed-forward layers
     heads: int
     kv_heads: int
     head_dim: int
@@ -107,6 +108,7 @@ def architecture(config: Mapping[str, Any]) -> Architecture:
         layer_types=types,
         caches=caches,
         hidden_size=hidden_size,
+        intermediate_size=_dense_width(section),
         heads=heads.heads,
         kv_heads=heads.kv_heads,
         head_dim=latent.rank + latent.rope_dim if latent else heads.head_dim,
@@ -171,6 +173,14 @@ def _experts(section: Section) -> int:
         return found
     blocks = section.list_of("block_configs", dict) or []
     return max((int(block.get("n_routed_experts") or 0) for block in blocks), default=0)
+
+
+def _dense_width(section: Section) -> int | None:
+    """MiniMax, Mixtral and GPT-OSS have none: their ``intermediate_size`` is an expert's."""
+    if _experts(section) and not section.has("moe_intermediate_size"):
+        return None
+    widths = section.values.get("intermediate_size")  # Gemma 3n has one for each layer
+    return max(widths) if isinstance(widths, list) and widths else section.optional_count("intermediate_size")
 
 
 def _expert_width(section: Section) -> int | None:

@@ -43,6 +43,7 @@ class SequenceState:
 
     kind: str  # mamba1, mamba2, gated_delta_net, kda, lightning, short_conv, unknown
     tensors: tuple[StateTensor, ...] = ()
+    heads: tuple[int, ...] = ()  # what tensor parallelism has to divide
 
 
 def sequence_state(section: Section, hidden_size: int, heads: int, head_dim: int) -> SequenceState:
@@ -70,6 +71,7 @@ def _mamba2(keys: Mapping[str, str]) -> Callable[[Section, int, int, int], Seque
                 _convolution(inner, section.count(keys["kernel"]), groups, 2 * state),
                 StateTensor(heads * head_dim * state, dtype=_ssm_dtype(section)),
             ),
+            (heads, groups) if groups > 1 else (heads,),  # mamba_mixer2.py
         )
 
     return rule
@@ -89,13 +91,14 @@ def _mamba1(section: Section, hidden_size: int, _heads: int, _head_dim: int) -> 
     else:
         inner = section.optional_count("intermediate_size") or 2 * hidden_size
         state, kernel = section.count("state_size"), section.count("conv_kernel")
-    return SequenceState("mamba1", (_convolution(inner, kernel), StateTensor(inner * state)))
+    return SequenceState("mamba1", (_convolution(inner, kernel), StateTensor(inner * state)), (inner,))
 
 
 def _gated_delta_net(section: Section, _hidden: int, _heads: int, _head_dim: int) -> SequenceState:
     key_dim = section.count("linear_key_head_dim")
     value_heads, value_dim = section.count("linear_num_value_heads"), section.count("linear_value_head_dim")
-    channels = 2 * key_dim * section.count("linear_num_key_heads") + value_dim * value_heads
+    key_heads = section.count("linear_num_key_heads")
+    channels = 2 * key_dim * key_heads + value_dim * value_heads
     dtype = section.values.get("mamba_ssm_dtype") if section.model_type.startswith("qwen3_5") else None
     return SequenceState(
         "gated_delta_net",
@@ -103,6 +106,7 @@ def _gated_delta_net(section: Section, _hidden: int, _heads: int, _head_dim: int
             _convolution(channels, section.count("linear_conv_kernel_dim")),
             StateTensor(value_heads * value_dim * key_dim, dtype=str(dtype or MODEL_DTYPE)),
         ),
+        (key_heads, value_heads),
     )
 
 
@@ -118,16 +122,18 @@ def _kda(section: Section, _hidden: int, _heads: int, _head_dim: int) -> Sequenc
             _convolution(3 * heads * head_dim, kernel),
             StateTensor(heads * head_dim * head_dim, dtype="float32"),
         ),
+        (heads,),
     )
 
 
 def _short_convolution(section: Section, hidden_size: int, _heads: int, _head_dim: int) -> SequenceState:
     channels = section.optional_count("conv_dim") or hidden_size
-    return SequenceState("short_conv", (_convolution(channels, section.count("conv_L_cache")),))
+    kernel = section.count("conv_L_cache")
+    return SequenceState("short_conv", (_convolution(channels, kernel),), (channels,))
 
 
 def _lightning(_section: Section, _hidden: int, heads: int, head_dim: int) -> SequenceState:
-    return SequenceState("lightning", (StateTensor(heads * head_dim * head_dim),))
+    return SequenceState("lightning", (StateTensor(heads * head_dim * head_dim),), (heads,))
 
 
 _NEMOTRON_H = {
