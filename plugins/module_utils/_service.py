@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
-import base64
-import configparser
-import http.client
 import shlex
 import signal
-import socket
-import xmlrpc.client
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import run as run_command
+from ansible_collections.firsttoken.serving.plugins.module_utils._supervisor_rpc import (
+    BAD_NAME,
+    Supervisor,
+    SupervisorConfigError,
+    SupervisorFaultError,
+    SupervisorUnreachableError,
+)
 
 SYSTEMD_PROPERTIES = (
     "LoadState",
@@ -34,7 +35,6 @@ SYSTEMD_PROPERTIES = (
     "ActiveEnterTimestampMonotonic",
 )
 _MANAGER_TIMEOUT_S = 10.0
-_FAULT_BAD_NAME = 10  # supervisor/xmlrpc.py: Faults.BAD_NAME
 # <sys/wait.h>: how a process came to its end, as ExecMainCode gives it.
 _CLD_KILLED, _CLD_DUMPED = 2, 3
 _RESULTS = {
@@ -232,65 +232,11 @@ def _observe_systemd(service: Service, baseline: Baseline | None, run: Run) -> S
 
 def _observe_supervisor(service: Service, baseline: Baseline | None) -> ServiceState:
     try:
-        proxy = _supervisor_proxy(service.supervisor_config)
-        with proxy:
-            info = proxy.supervisor.getProcessInfo(service.program)
-    except xmlrpc.client.Fault as exc:
-        known = exc.faultCode == _FAULT_BAD_NAME
-        why = f"supervisor has no program {service.program!r}" if known else exc.faultString
+        info = Supervisor(service.supervisor_config).call("getProcessInfo", service.program)
+    except SupervisorFaultError as exc:
+        unknown = exc.code == BAD_NAME
+        why = f"supervisor has no program {service.program!r}" if unknown else str(exc)
         return ServiceState(active=False, failed=True, detail=why)
-    except (OSError, xmlrpc.client.Error, http.client.HTTPException, configparser.Error, ServiceError) as exc:
+    except (SupervisorUnreachableError, SupervisorConfigError) as exc:
         return ServiceState(active=False, failed=True, detail=f"supervisor does not answer: {exc}")
     return supervisor_state(info if isinstance(info, dict) else {}, baseline)
-
-
-class _SupervisorTransport(xmlrpc.client.Transport):
-    def __init__(self, address: str, headers: list[tuple[str, str]]) -> None:
-        super().__init__(headers=headers)
-        self._address = address
-
-    def make_connection(self, host: Any) -> http.client.HTTPConnection:
-        if self._address.startswith("/"):
-            return _UnixConnection(self._address)
-        return http.client.HTTPConnection(self._address, timeout=_MANAGER_TIMEOUT_S)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_MANAGER_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-def _supervisor_proxy(config: str) -> Any:
-    address, user, password = supervisor_address(config)
-    headers = []
-    if user:
-        token = base64.b64encode(f"{user}:{password}".encode()).decode()
-        headers.append(("Authorization", f"Basic {token}"))
-    return xmlrpc.client.ServerProxy("http://localhost", transport=_SupervisorTransport(address, headers))
-
-
-def supervisor_address(config: str) -> tuple[str, str, str]:
-    """Give a supervisor's socket path (or host:port), user and password from its configuration.
-
-    Raises ServiceError when the file cannot be read or opens no control socket, configparser.Error when it is
-    no configuration. Source: supervisor 4.3.0, supervisor/options.py (%(here)s, comments behind " ;").
-    """
-    parser = configparser.RawConfigParser(inline_comment_prefixes=(";", " #"), strict=False)
-    try:
-        parser.read_string(Path(config).read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise ServiceError(f"service.supervisor_config {config}: {exc.strerror}") from None
-    for section, key in (("unix_http_server", "file"), ("inet_http_server", "port")):
-        if parser.has_option(section, key):
-            address = parser.get(section, key).strip().replace("%(here)s", str(Path(config).resolve().parent))
-            user, password = (
-                parser.get(section, name, fallback="").strip() for name in ("username", "password")
-            )
-            return address, user, password
-    raise ServiceError(f"service.supervisor_config {config} has no [unix_http_server] file")

@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import random
 import shlex
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +76,18 @@ AWKWARD = (
 )
 SPECIAL = "aB0 \t\n$%\\\"'`;#@-+!:|={}[](),~*?&<>^/.é你🚀"
 SEED = 20261130
+BOOT_TIMEOUT_S = 180
+TARGET = """[Unit]
+Requires=basic.target
+After=basic.target
+Wants={wants} end.service
+"""
+END = """[Unit]
+After={after}
+[Service]
+Type=oneshot
+ExecStart=/bin/systemctl --no-block --force poweroff
+"""
 
 
 def random_texts(count: int) -> list[str]:
@@ -100,6 +114,72 @@ def engine_python() -> Path:
 def lab_root() -> Path:
     """The root directory of a Debian with systemd, as tests/lab/lab.py builds it."""
     return required_path("FIRSTTOKEN_LAB_ROOT", "a root directory with systemd (tests/lab/lab.py root)")
+
+
+class Machine:
+    """Services to run in one boot, and what they left."""
+
+    def __init__(self, root: Path, work: Path, binds: tuple[Path, ...] = ()) -> None:
+        self.binds = binds
+        self.root = root
+        self.share = work / "share"
+        self.units = work / "units"
+        self.share.mkdir()
+        self.units.mkdir()
+        self.names: list[str] = []
+        self.console = ""
+
+    def add(self, name: str, service: str, files: dict[str, str] | None = None) -> None:
+        """Add a oneshot service; ``files`` are written where it finds them under /share/NAME."""
+        (self.share / name).mkdir()
+        for file, text in (files or {}).items():
+            (self.share / name / file).write_text(text, encoding="utf-8")
+        (self.units / f"{name}.service").write_text(f"[Service]\nType=oneshot\n{service}\n", encoding="utf-8")
+        self.names.append(f"{name}.service")
+
+    def boot(self) -> None:
+        """Run all services, then end."""
+        wants = " ".join(self.names)
+        (self.units / "cases.target").write_text(TARGET.format(wants=wants))
+        (self.units / "end.service").write_text(END.format(after=wants))
+        done = subprocess.run(
+            [
+                "systemd-nspawn",
+                "--quiet",
+                "--boot",
+                f"--directory={self.root}",
+                "--volatile=overlay",
+                "--machine=grammar",
+                "--register=no",
+                "--keep-unit",
+                "--private-network",
+                "--link-journal=no",
+                f"--bind={self.share}:/share",
+                f"--bind-ro={self.units}:/usr/local/lib/systemd/system",
+                *(f"--bind-ro={bind}" for bind in self.binds),
+                "systemd.unit=cases.target",
+                "systemd.show_status=no",
+            ],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=BOOT_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+        )
+        self.console = done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def new_machine(lab_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Machine]:
+    """Return ``new(*binds)``: a machine to be booted, which sees the ``binds`` of this one read-only."""
+    if shutil.which("systemd-nspawn") is None:
+        pytest.fail("systemd-nspawn is needed (Debian: systemd-container)")
+
+    def new(*binds: Path) -> Machine:
+        return Machine(lab_root, tmp_path_factory.mktemp("systemd"), binds)
+
+    return new
 
 
 @pytest.fixture(scope="session")

@@ -8,17 +8,15 @@ service a case, and powers off. Each service leaves its own /proc/PID/cmdline an
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils._environment_file import environment_file
 from ansible_collections.firsttoken.serving.plugins.module_utils._process_text import GrammarError
 from ansible_collections.firsttoken.serving.plugins.module_utils._systemd import environment_lines, exec_line
 
-BOOT_TIMEOUT_S = 120
 PROGRAMS = (
     "plain",
     "with blank",
@@ -37,71 +35,8 @@ PROGRAMS = (
     "#hash",
     "~tilde",
 )
-TARGET = """[Unit]
-Requires=basic.target
-After=basic.target
-Wants={wants} end.service
-"""
-END = """[Unit]
-After={after}
-[Service]
-Type=oneshot
-ExecStart=/bin/systemctl --no-block --force poweroff
-"""
-
 Read = Callable[[Path], tuple[list[str], dict[str, str]]]
 Dump = Callable[..., list[str]]
-
-
-class Machine:
-    """Services to run in one boot, and what they left."""
-
-    def __init__(self, root: Path, work: Path) -> None:
-        self.root = root
-        self.share = work / "share"
-        self.units = work / "units"
-        self.share.mkdir()
-        self.units.mkdir()
-        self.names: list[str] = []
-        self.console = ""
-
-    def add(self, name: str, service: str, files: dict[str, str] | None = None) -> None:
-        """Add a oneshot service; ``files`` are written where it finds them under /share/NAME."""
-        (self.share / name).mkdir()
-        for file, text in (files or {}).items():
-            (self.share / name / file).write_text(text, encoding="utf-8")
-        (self.units / f"{name}.service").write_text(f"[Service]\nType=oneshot\n{service}\n", encoding="utf-8")
-        self.names.append(f"{name}.service")
-
-    def boot(self) -> None:
-        """Run all services, then end."""
-        wants = " ".join(self.names)
-        (self.units / "cases.target").write_text(TARGET.format(wants=wants))
-        (self.units / "end.service").write_text(END.format(after=wants))
-        done = subprocess.run(
-            [
-                "systemd-nspawn",
-                "--quiet",
-                "--boot",
-                f"--directory={self.root}",
-                "--volatile=overlay",
-                "--machine=grammar",
-                "--register=no",
-                "--keep-unit",
-                "--private-network",
-                "--link-journal=no",
-                f"--bind={self.share}:/share",
-                f"--bind-ro={self.units}:/usr/local/lib/systemd/system",
-                "systemd.unit=cases.target",
-            ],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=BOOT_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-        )
-        self.console = done.stdout + done.stderr
 
 
 def values_for_environment(texts: list[str]) -> dict[str, str]:
@@ -109,12 +44,8 @@ def values_for_environment(texts: list[str]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def machine(
-    lab_root: Path, tmp_path_factory: pytest.TempPathFactory, awkward_texts: list[str], dump_command: Dump
-) -> Machine:
-    if shutil.which("systemd-nspawn") is None:
-        pytest.fail("systemd-nspawn is needed (Debian: systemd-container)")
-    result = Machine(lab_root, tmp_path_factory.mktemp("systemd"))
+def machine(new_machine: Callable[[], Any], awkward_texts: list[str], dump_command: Dump) -> Any:
+    result = new_machine()
     line = exec_line(dump_command("/share/arguments", awkward_texts))
     result.add("arguments", f"ExecStart={line}")
     for index, name in enumerate(PROGRAMS):
@@ -139,7 +70,7 @@ def machine(
 
 
 def test_arguments_arrive(
-    machine: Machine, read_dump: Read, dump_command: Dump, awkward_texts: list[str]
+    machine: Any, read_dump: Read, dump_command: Dump, awkward_texts: list[str]
 ) -> None:
     assert (machine.share / "arguments" / "done").exists(), machine.console
     arguments, _ = read_dump(machine.share / "arguments")
@@ -147,7 +78,7 @@ def test_arguments_arrive(
 
 
 @pytest.mark.parametrize("index", range(len(PROGRAMS)), ids=PROGRAMS)
-def test_program_is_taken_as_a_path_and_as_argument_0(machine: Machine, read_dump: Read, index: int) -> None:
+def test_program_is_taken_as_a_path_and_as_argument_0(machine: Any, read_dump: Read, index: int) -> None:
     directory = machine.share / f"program{index}"
     assert (directory / "done").exists(), machine.console
     arguments, _ = read_dump(directory)
@@ -155,7 +86,7 @@ def test_program_is_taken_as_a_path_and_as_argument_0(machine: Machine, read_dum
 
 
 @pytest.mark.parametrize("how", ["lines", "file"])
-def test_variables_arrive(machine: Machine, read_dump: Read, awkward_texts: list[str], how: str) -> None:
+def test_variables_arrive(machine: Any, read_dump: Read, awkward_texts: list[str], how: str) -> None:
     assert (machine.share / how / "done").exists(), machine.console
     _, environment = read_dump(machine.share / how)
     wanted = values_for_environment(awkward_texts)
@@ -163,9 +94,9 @@ def test_variables_arrive(machine: Machine, read_dump: Read, awkward_texts: list
 
 
 @pytest.fixture(scope="module")
-def refused(lab_root: Path, tmp_path_factory: pytest.TempPathFactory, dump_command: Dump) -> Machine:
+def refused(new_machine: Callable[[], Any], dump_command: Dump) -> Any:
     """Units written by hand with what the renderers refuse."""
-    result = Machine(lab_root, tmp_path_factory.mktemp("refused"))
+    result = new_machine()
     result.add("allowed", f"ExecStart={exec_line(dump_command('/share/allowed', []))}")
     (result.share / "bin").mkdir()
     for index, name in enumerate(UNSAFE_PROGRAMS):
@@ -183,7 +114,7 @@ UNSAFE_PROGRAMS = ('dou"ble', "sin'gle", "back\\slash")
 
 
 @pytest.mark.parametrize("index", range(len(UNSAFE_PROGRAMS)), ids=UNSAFE_PROGRAMS)
-def test_a_program_that_is_refused_is_one_that_systemd_refuses(refused: Machine, index: int) -> None:
+def test_a_program_that_is_refused_is_one_that_systemd_refuses(refused: Any, index: int) -> None:
     assert (refused.share / "allowed" / "done").exists(), refused.console
     assert not (refused.share / f"unsafe{index}" / "done").exists()
     with pytest.raises(GrammarError, match="refuses quotes, backslashes"):

@@ -21,11 +21,11 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._service import
     ServiceState,
     observe,
     service_from,
-    supervisor_address,
     supervisor_state,
     systemd_state,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._service_log import read_log
+from ansible_collections.firsttoken.serving.plugins.module_utils._supervisor_rpc import supervisor_address
 
 RUNNING = {
     "LoadState": "loaded",
