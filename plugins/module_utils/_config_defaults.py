@@ -25,8 +25,8 @@ _KEYS = (
 )
 # One row a model type, in the order of the keys; None where the class has no number to fill in.
 _ROWS: Mapping[str, tuple[int | None, ...]] = {
-    "cohere2": (40, 8192, 64, None, 128, 256000, 8192, 4096),
-    "deepseek_v3": (61, 7168, 128, 128, 64, 129280, 4096, None),
+    "cohere2": (40, 8192, 64, None, None, 256000, 8192, 4096),
+    "deepseek_v3": (61, 7168, 128, 128, None, 129280, 4096, None),
     "exaone4": (32, 4096, 32, 32, None, 102400, 2048, 4096),
     "gemma": (28, 3072, 16, 16, 256, 256000, 8192, None),
     "gemma2": (26, 2304, 8, 4, 256, 256000, 8192, 4096),
@@ -41,7 +41,7 @@ _ROWS: Mapping[str, tuple[int | None, ...]] = {
     "llama4_text": (48, 5120, 40, 8, 128, 202048, 131072, None),
     "ministral3": (34, 4096, 32, 8, 128, 131072, 262144, None),
     "mistral": (32, 4096, 32, 8, None, 32000, 131072, 4096),
-    "mistral4": (36, 4096, 32, 32, 128, 131072, 1048576, None),
+    "mistral4": (36, 4096, 32, 32, None, 131072, 1048576, None),
     "mixtral": (32, 4096, 32, 8, None, 32000, 131072, None),
     "olmo3": (32, 4096, 32, None, None, 50304, 2048, 4096),
     "phi3": (32, 3072, 32, None, None, 32064, 4096, None),

@@ -66,14 +66,17 @@ def context_length(section: Section) -> ContextLength | None:
 
 def _yarn_longest(section: Section) -> int | None:
     for parameters in _rope_parameters(section):
-        factor, original = parameters.get("factor"), parameters.get("original_max_position_embeddings")
-        if _rope_type(parameters) == "yarn" and _is_number(factor) and _is_number(original):
-            return int(float(original) * float(factor))
+        factor = _number(parameters.get("factor"))
+        original = _number(parameters.get("original_max_position_embeddings"))
+        if _rope_type(parameters) == "yarn" and factor and original:
+            return int(original * factor)
     return None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        return None
+    return float(value)
 
 
 def _scaling_factor(section: Section) -> float:
@@ -84,11 +87,10 @@ def _scaling_factor(section: Section) -> float:
         if _rope_type(parameters) in _ALREADY_SCALED:
             continue
         value = parameters.get("factor", factor)
-        if value is None:  # vLLM takes a null for 1.0
-            value = 1.0
-        if not _is_number(value):
+        number = 1.0 if value is None else _number(value)  # vLLM takes a null for 1.0
+        if number is None:
             raise InvalidValueError(section.name("rope_scaling.factor"), value, "a number above zero")
-        factor = float(value)
+        factor = number
     return factor
 
 
