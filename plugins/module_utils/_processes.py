@@ -1,30 +1,37 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Who is who among a host's processes: identity, owner, unit, container, open devices and sockets.
-
-Formats: proc(5). Parsing takes text, so that it can be tested with recorded files; ``ProcFS`` reads them.
-"""
+"""Reads a host's processes below ``/proc``: identity, owner, place, open files and sockets."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_SECRET_OPTION = re.compile(r"(key|token|secret|password|credential)", re.IGNORECASE)
-_CONTAINER = re.compile(
-    r"(?:^|[/:_-])(?:docker|libpod|crio|cri-containerd|containerd)?[-/:]?([0-9a-f]{64})(?:\.scope)?(?=$|/)"
+from ansible_collections.firsttoken.serving.plugins.module_utils._cgroup import SYSTEM, parse_cgroup
+from ansible_collections.firsttoken.serving.plugins.module_utils._open_files import open_files
+from ansible_collections.firsttoken.serving.plugins.module_utils._proc_text import (
+    Stat,
+    parse_owner,
+    parse_stat,
+    parse_title,
 )
-_UNIT = re.compile(r"[^/]+\.(?:service|scope)$")
-_TITLE_LENGTH = 200
+from ansible_collections.firsttoken.serving.plugins.module_utils._sockets import (
+    Listener,
+    parse_tcp_listeners,
+)
+
+# What a process that ends, or that this user may not look at, answers while it is read.
+_NOT_TO_BE_READ = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process. ``start_ticks`` (clock ticks since boot) tells it from a later one with the same pid."""
+    """One process. ``start_ticks`` (clock ticks since boot) tells it from a later one with the same pid.
+
+    ``cgroup``, ``unit``, ``manager``, ``container`` and ``runtime`` are those of ``_cgroup.Place``.
+    """
 
     pid: int
     comm: str
@@ -37,108 +44,20 @@ class Process:
     uid: int | None
     unit: str | None = None
     container: str | None = None
+    manager: str = SYSTEM
+    runtime: str | None = None
+    cgroup: str = ""
+    threads: int = 1
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Owner, title, control group and start time: what has to be the same right before a signal."""
+        return (self.pid, self.start_ticks, self.uid, self.title, self.cgroup)
 
-@dataclass(frozen=True)
-class Stat:
-    """The fields of ``/proc/PID/stat`` that identify a process."""
-
-    pid: int
-    comm: str
-    state: str
-    ppid: int
-    pgid: int
-    sid: int
-    start_ticks: int
-
-
-def parse_stat(text: str) -> Stat:
-    """Parse ``/proc/PID/stat``; the name in parentheses may itself hold blanks and parentheses."""
-    pid, rest = text.split(" (", 1)
-    comm, fields_text = rest.rsplit(")", 1)
-    fields = fields_text.split()
-    return Stat(
-        pid=int(pid),
-        comm=comm,
-        state=fields[0],
-        ppid=int(fields[1]),
-        pgid=int(fields[2]),
-        sid=int(fields[3]),
-        start_ticks=int(fields[19]),
-    )
-
-
-def parse_title(cmdline: bytes, comm: str) -> str:
-    """Return the title that ``ps`` shows, with the values of options that look like secrets taken out.
-
-    A process that sets its own title (``VLLM::EngineCore``) has it here, padded with NUL bytes.
-    """
-    arguments = [part.decode("utf-8", "replace") for part in cmdline.rstrip(b"\0 ").split(b"\0")]
-    title = " ".join(_without_secrets(arguments)).strip()
-    return title[:_TITLE_LENGTH] or f"[{comm}]"
-
-
-def _without_secrets(arguments: Sequence[str]) -> Iterator[str]:
-    hide_next = False
-    for argument in arguments:
-        if hide_next and not argument.startswith("-"):
-            yield "********"
-            hide_next = False
-            continue
-        option, equals, _value = argument.partition("=")
-        is_secret = option.startswith("-") and _SECRET_OPTION.search(option) is not None
-        hide_next = is_secret and not equals
-        yield f"{option}=********" if is_secret and equals else argument
-
-
-def parse_cgroup(text: str) -> tuple[str | None, str | None]:
-    """Parse ``/proc/PID/cgroup`` into (systemd unit, container id)."""
-    # The v2 line (0::) and v1's name=systemd line carry the unit; any line may carry the container.
-    lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]  # noqa: PLR2004
-    unit = None
-    for _number, controllers, path in lines:
-        if controllers in ("", "name=systemd"):
-            unit = unit or _innermost_unit(path)
-    container = next((match[1] for line in lines for match in [_CONTAINER.search(line[2])] if match), None)
-    return (unit, container)
-
-
-def _innermost_unit(path: str) -> str | None:
-    return next((part for part in reversed(path.split("/")) if _UNIT.match(part)), None)
-
-
-@dataclass(frozen=True)
-class Listener:
-    """A TCP socket that listens: its address, owner and inode."""
-
-    address: str
-    port: int
-    uid: int
-    inode: int
-
-
-_TCP_LISTEN = "0A"
-
-
-def parse_tcp_listeners(text: str) -> list[Listener]:
-    """Parse ``/proc/net/tcp`` or ``/proc/net/tcp6`` and keep what listens."""
-    found = []
-    for line in text.splitlines()[1:]:
-        fields = line.split()
-        if len(fields) > 9 and fields[3] == _TCP_LISTEN:  # noqa: PLR2004  (column of the inode)
-            address, port = fields[1].rsplit(":", 1)
-            found.append(Listener(_address(address), int(port, 16), int(fields[7]), int(fields[9])))
-    return found
-
-
-def _address(text: str) -> str:
-    if len(text) == 8:  # noqa: PLR2004  (IPv4: one 32-bit word in host byte order)
-        return ".".join(str(int(text[i : i + 2], 16)) for i in (6, 4, 2, 0))
-    if set(text) == {"0"}:
-        return "::"
-    words = ["".join(text[i + j : i + j + 2] for j in (6, 4, 2, 0)).lower() for i in (0, 8, 16, 24)]
-    digits = "".join(words)
-    return ":".join(digits[i : i + 4].lstrip("0") or "0" for i in range(0, 32, 4))
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is a zombie; one whose first thread alone has ended is not."""
+        return self.state in ("Z", "X") and self.threads <= 1
 
 
 class ProcFS:
@@ -146,20 +65,32 @@ class ProcFS:
 
     def __init__(self, root: str = "/proc") -> None:
         self.root = Path(root)
+        self._prefix = f"{root.rstrip('/')}/"
 
     def pids(self) -> list[int]:
         """Return all process ids."""
-        return sorted(int(entry.name) for entry in self.root.iterdir() if entry.name.isdigit())
+        return sorted(int(name) for name in os.listdir(self.root) if name.isdigit())  # noqa: PTH208  (names)
+
+    def stat(self, pid: int) -> Stat | None:
+        """Return what identifies a process, or None if there is none (any more) that can be seen."""
+        try:
+            return parse_stat(self._read(pid, "stat").decode("utf-8", "replace"))
+        except _NOT_TO_BE_READ:
+            return None
+
+    def stats(self) -> dict[int, Stat]:
+        """Return what identifies each process, by pid."""
+        found = ((pid, self.stat(pid)) for pid in self.pids())
+        return {pid: stat for pid, stat in found if stat is not None}
 
     def process(self, pid: int) -> Process | None:
-        """Return a process, or None if there is none (any more)."""
-        directory = self.root / str(pid)
+        """Return a process, or None if there is none (any more) that can be seen."""
         try:
-            stat = parse_stat((directory / "stat").read_text("utf-8", "replace"))
-            title = parse_title((directory / "cmdline").read_bytes(), stat.comm)
-            uid = directory.stat().st_uid
-            unit, container = parse_cgroup((directory / "cgroup").read_text("utf-8", "replace"))
-        except (FileNotFoundError, ProcessLookupError):
+            stat = parse_stat(self._read(pid, "stat").decode("utf-8", "replace"))
+            title = parse_title(self._read(pid, "cmdline"), stat.comm)
+            uid = self._owner(pid)
+            place = parse_cgroup(self._read(pid, "cgroup").decode("utf-8", "replace"))
+        except _NOT_TO_BE_READ:
             return None
         return Process(
             pid=stat.pid,
@@ -171,48 +102,48 @@ class ProcFS:
             sid=stat.sid,
             start_ticks=stat.start_ticks,
             uid=uid,
-            unit=unit,
-            container=container,
+            unit=place.unit,
+            container=place.container,
+            manager=place.manager,
+            runtime=place.runtime,
+            cgroup=place.path,
+            threads=stat.threads,
         )
 
     def processes(self) -> dict[int, Process]:
         """Return all processes by pid."""
-        found = {pid: self.process(pid) for pid in self.pids()}
-        return {pid: process for pid, process in found.items() if process is not None}
+        found = ((pid, self.process(pid)) for pid in self.pids())
+        return {pid: process for pid, process in found if process is not None}
+
+    def thread_states(self, pid: int) -> set[str]:
+        """Return the states of a process' threads: one in D keeps the whole process from ending."""
+        found = set()
+        try:
+            for thread in os.listdir(f"{self._prefix}{pid}/task"):  # noqa: PTH208  (names)
+                stat = self._read(pid, f"task/{thread}/stat").decode("utf-8", "replace")
+                found.add(parse_stat(stat).state)
+        except OSError:
+            pass  # it ended meanwhile
+        return found
+
+    def boot_time(self) -> int | None:
+        """Return when the host was booted, in seconds since the epoch."""
+        try:
+            text = (self.root / "stat").read_text()
+        except OSError:
+            return None
+        return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("btime ")), None)
 
     def environment(self, pid: int) -> dict[str, str]:
         """Return a process' environment, empty where it may not be read."""
         try:
-            raw = (self.root / str(pid) / "environ").read_bytes()
+            raw = self._read(pid, "environ")
         except OSError:
             return {}
         pairs = (part.partition(b"=") for part in raw.split(b"\0"))
         return {
             name.decode("utf-8", "replace"): value.decode("utf-8", "replace") for name, _eq, value in pairs
         }
-
-    def open_files(self, pid: int) -> set[str] | None:
-        """Return what a process' descriptors point to, or None where they may not be read (or it is gone)."""
-        try:
-            descriptors = os.listdir(self.root / str(pid) / "fd")  # noqa: PTH208  (a plain list is enough)
-        except OSError:
-            return None
-        found = set()
-        for descriptor in descriptors:
-            try:
-                found.add(os.readlink(self.root / str(pid) / "fd" / descriptor))  # noqa: PTH115
-            except OSError:
-                continue
-        return found
-
-    def holders(self, prefix: str) -> dict[int, list[str]]:
-        """Return, by pid, the open files below a path prefix such as ``/dev/nvidia``."""
-        found = {}
-        for pid in self.pids():
-            files = sorted(name for name in self.open_files(pid) or () if name.startswith(prefix))
-            if files:
-                found[pid] = files
-        return found
 
     def listeners(self, port: int) -> list[Listener]:
         """Return the sockets that listen on a TCP port."""
@@ -227,8 +158,8 @@ class ProcFS:
 
     def socket_owners(self, inodes: set[int]) -> list[int]:
         """Return the processes that hold one of the sockets, as far as this user may see."""
-        wanted = {f"socket:[{inode}]" for inode in inodes}
-        return [pid for pid in self.pids() if wanted & (self.open_files(pid) or set())]
+        wanted = {b"socket:[%d]" % inode for inode in inodes}
+        return [pid for pid in self.pids() if wanted & self._open_files(pid)]
 
     def ancestors(self, pid: int) -> list[Process]:
         """Return a process and its living ancestors, the process itself first."""
@@ -238,3 +169,19 @@ class ProcFS:
             chain.append(process)
             process = self.process(process.ppid) if process.ppid > 0 else None
         return chain
+
+    def _open_files(self, pid: int) -> set[bytes]:
+        try:
+            return set(open_files(os.fsencode(f"{self._prefix}{pid}")))
+        except OSError:
+            return set()
+
+    def _owner(self, pid: int) -> int | None:
+        try:
+            return parse_owner(self._read(pid, "status").decode("utf-8", "replace"))
+        except FileNotFoundError:
+            return os.stat(f"{self._prefix}{pid}").st_uid  # noqa: PTH116  (a copy of /proc without it)
+
+    def _read(self, pid: int, name: str) -> bytes:
+        with open(f"{self._prefix}{pid}/{name}", "rb", buffering=0) as file:  # noqa: PTH123  (ten thousand times)
+            return file.readall()

@@ -7,20 +7,98 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_processes
-short_description: List the processes that hold a GPU and whose they are
+short_description: List the processes that hold a GPU, and end those that an engine left behind
 version_added: 0.1.0
 description:
-  - Joins what the driver lists (C(nvidia-smi -q -x)) with the processes that have C(/dev/nvidia*) open, and
-    tells engines, infrastructure and others apart.
-  - An engine's process is an orphan when its server is gone and neither an active unit nor a container
-    owns it.
-  - It only lists. No process is signalled.
+  - Joins what the driver lists (C(nvidia-smi -q -x)) with the processes that have C(/dev/nvidia*) open or
+    mapped, and tells engines, infrastructure and others apart.
+  - An engine's process is an orphan when its server is gone and neither an active unit nor an existing
+    container owns it. A free port proves nothing, and neither does a parent of 1.
+  - With O(state=absent) it ends what is in O(scope), C(SIGTERM) first and C(SIGKILL) after O(grace_s), and
+    waits until the driver shows that the memory is free. Only then it has succeeded.
+  - A process is signalled only while its owner, title, control group and start time are what they were when
+    it was chosen; the check and the signal go through a pidfd, so that a number that is used again reaches
+    nobody.
+  - Driver daemons, monitoring, MPS and display servers are never signalled, whatever O(scope) says.
 author:
   - firsttoken.serving contributors (@firsttoken)
 extends_documentation_fragment:
   - firsttoken.serving._attributes
-  - firsttoken.serving._attributes.info_module
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - Shows memory and holders before and after.
+  idempotent:
+    support: full
 options:
+  state:
+    description:
+      - V(listed) only looks.
+      - V(absent) ends the processes in O(scope).
+    type: str
+    choices: [listed, absent]
+    default: listed
+  scope:
+    description:
+      - What may be ended.
+      - V(orphans), what an engine left behind.
+      - V(engines), every engine's process, also of servers that run. A unit may start its server again; stop
+        the unit instead if that is not wanted.
+      - V(matching), every holder that answers to all selectors (O(titles), O(users), O(pids), O(units),
+        O(engines)) that are given, at least one.
+      - Selectors narrow the other scopes as well.
+    type: str
+    choices: [orphans, engines, matching]
+    default: orphans
+  titles:
+    description:
+      - Regular expressions, each for a whole process title, or for the 15 bytes that the kernel keeps of it.
+    type: list
+    elements: str
+    default: []
+  users:
+    description:
+      - Names or numbers of owners.
+    type: list
+    elements: str
+    default: []
+  pids:
+    description:
+      - Process ids.
+    type: list
+    elements: int
+    default: []
+  units:
+    description:
+      - Units of systemd, C(.service) may be left out.
+    type: list
+    elements: str
+    default: []
+  engines:
+    description:
+      - Engines.
+    type: list
+    elements: str
+    choices: [vllm, sglang]
+    default: []
+  grace_s:
+    description:
+      - How long a process may take to end after C(SIGTERM), in seconds.
+    type: float
+    default: 10
+  kill_wait_s:
+    description:
+      - How long is waited after C(SIGKILL), in seconds.
+    type: float
+    default: 10
+  memory_timeout_s:
+    description:
+      - How long is waited for the memory, in seconds, once the processes have ended.
+    type: float
+    default: 30
   nvidia_smi:
     description:
       - The program to ask, as a path or a name on E(PATH).
@@ -33,7 +111,10 @@ options:
     type: int
     default: 60
 notes:
-  - Without root, only the open files of the user's own processes can be seen.
+  - Without root, only the open files of the user's own processes can be seen, and only they can be ended;
+    RV(complete) and RV(findings) say what could not be seen.
+seealso:
+  - module: firsttoken.serving.gpu_info
 """
 
 EXAMPLES = r"""
@@ -45,11 +126,24 @@ EXAMPLES = r"""
 - name: Show what a server left behind
   ansible.builtin.debug:
     msg: "{{ holders.processes | selectattr('orphan') | map(attribute='title') }}"
+
+- name: End what servers left behind, and wait for the memory
+  firsttoken.serving.gpu_processes:
+    state: absent
+  become: true
+
+- name: End one user's training run
+  firsttoken.serving.gpu_processes:
+    state: absent
+    scope: matching
+    users: [alice]
+    titles: ['python3? train\.py.*']
+  become: true
 """
 
 RETURN = r"""
 processes:
-  description: The processes that hold a GPU, by pid.
+  description: The processes that hold a GPU, by pid; then, if any were ended, relatives of zombies.
   returned: always
   type: list
   elements: dict
@@ -61,6 +155,8 @@ processes:
       description:
         - V(engine), V(infrastructure) (driver daemons, monitoring, display servers), or V(other).
         - V(foreign) for a pid that the driver names and that means no process here.
+        - V(hidden) for one that C(/proc) hides from this user.
+        - V(relative) for what still lives of a zombie.
       type: str
     engine:
       description: The engine whose process it is.
@@ -92,6 +188,9 @@ processes:
     start_ticks:
       description: The start time in clock ticks since boot; with the pid it is the process's identity.
       type: int
+    started:
+      description: The start time in ISO 8601.
+      type: str
     unit:
       description: The systemd unit that it is in.
       type: str
@@ -113,7 +212,31 @@ processes:
           description: Memory in MiB, null where the driver does not tell.
           type: int
     devices:
-      description: The devices that it has open.
+      description: The devices that it has open or mapped.
+      type: list
+      elements: str
+    relatives:
+      description: The pids of what still lives of a zombie.
+      type: list
+      elements: int
+    mps_client:
+      description: Whether it reaches the GPU through the Multi-Process Service.
+      type: bool
+    outcome:
+      description:
+        - What became of it with O(state=absent), else null.
+        - Gone are V(ended) (after C(SIGTERM)), V(killed) (after C(SIGKILL)) and V(vanished) (before any
+          signal). In check mode, V(would_be_ended).
+        - Never signalled are V(out_of_scope), V(protected) (infrastructure, this program itself),
+          V(mps_client) (a kill would reach others), V(zombie) (its relatives were ended instead),
+          V(stale_or_foreign_pid), V(hidden) and V(identity_changed) (no longer the process that was chosen).
+        - Not ended in spite of a signal are V(not_permitted), V(uninterruptible) and V(survived).
+      type: str
+    outcome_reason:
+      description: The outcome in words.
+      type: str
+    signals:
+      description: The signals that it was sent.
       type: list
       elements: str
 orphans:
@@ -121,6 +244,74 @@ orphans:
   returned: always
   type: list
   elements: int
+ended:
+  description: The pids that were ended, or would be in check mode.
+  returned: always
+  type: list
+  elements: int
+memory:
+  description: The memory of each GPU.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    index:
+      description: The GPU's index.
+      type: int
+    used_before_mib:
+      description: Memory in use before, in MiB.
+      type: int
+    used_after_mib:
+      description: Memory in use after, in MiB; as expected in check mode, null with O(state=listed).
+      type: int
+removed_shared_memory:
+  description: Segments in C(/dev/shm) that the ended processes left and that nobody else has.
+  returned: always
+  type: list
+  elements: str
+findings:
+  description: What no signal mends, with advice.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description:
+        - V(exclusive_compute_mode), V(mps), V(stale_or_foreign_pid), V(unowned_memory), V(uninterruptible) or
+          V(not_seen).
+      type: str
+    gpu:
+      description: The GPU's index, null where it concerns none in particular.
+      type: int
+    pids:
+      description: The processes concerned.
+      type: list
+      elements: int
+    message:
+      description: What it is.
+      type: str
+    remedy:
+      description: What to do about it.
+      type: str
+unmatched:
+  description: Selectors that no holder of a GPU answers to.
+  returned: when O(state=absent)
+  type: list
+  elements: dict
+  contains:
+    selector:
+      description: V(pid), V(user), V(unit) or V(title).
+      type: str
+    value:
+      description: What was given.
+      type: str
+    reason:
+      description: Why nothing answers to it.
+      type: str
+reboot_required:
+  description: Whether only a reboot, or a reset of the GPU, brings memory back.
+  returned: always
+  type: bool
 status:
   description: Whether the driver answered, as in M(firsttoken.serving.gpu_info).
   returned: always
@@ -133,103 +324,140 @@ complete:
   description: Whether the open files of every process could be read.
   returned: always
   type: bool
+unseen_processes:
+  description: How many could not.
+  returned: always
+  type: int
 """
 
-import pwd
-from dataclasses import asdict
+import os
+import re
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import run
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import ENGINES
-from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPUReport, read_gpus
-from ansible_collections.firsttoken.serving.plugins.module_utils._gpu_processes import (
-    DEVICE_PREFIX,
-    Holder,
-    Surroundings,
-    holders,
-    parse_unit_states,
-    services_of,
-)
+from ansible_collections.firsttoken.serving.plugins.module_utils._ending import LinuxKernel, Patience
+from ansible_collections.firsttoken.serving.plugins.module_utils._files import user_id
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu_look import Tools
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu_types import ERROR
+from ansible_collections.firsttoken.serving.plugins.module_utils._open_files import DEVICE_PREFIX
+from ansible_collections.firsttoken.serving.plugins.module_utils._owners import unit_exists
 from ansible_collections.firsttoken.serving.plugins.module_utils._processes import ProcFS
+from ansible_collections.firsttoken.serving.plugins.module_utils._reap import (
+    Plan,
+    Reaped,
+    carry_out,
+    plan,
+    predicted,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._reap_result import (
+    diff_of,
+    ended,
+    listed,
+    would_end,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._scope import MATCHING, SCOPES, Scope
 
+_NAMES = {"type": "list", "elements": "str", "default": []}
 ARGUMENT_SPEC = {
+    "state": {"type": "str", "choices": ["listed", "absent"], "default": "listed"},
+    "scope": {"type": "str", "choices": list(SCOPES), "default": "orphans"},
+    "titles": _NAMES,
+    "users": _NAMES,
+    "pids": {"type": "list", "elements": "int", "default": []},
+    "units": _NAMES,
+    "engines": {**_NAMES, "choices": ["vllm", "sglang"]},
+    "grace_s": {"type": "float", "default": 10},
+    "kill_wait_s": {"type": "float", "default": 10},
+    "memory_timeout_s": {"type": "float", "default": 30},
     "nvidia_smi": {"type": "str", "default": "nvidia-smi"},
     "timeout_s": {"type": "int", "default": 60},
 }
 
 
-def look_around(proc: ProcFS, report: GPUReport) -> Surroundings:
-    """Read the processes, their open devices and the states of the units that the holders are in."""
-    processes = proc.processes()
-    files = {pid: proc.open_files(pid) for pid in processes}
-    devices = {
-        pid: sorted(name for name in names if name.startswith(DEVICE_PREFIX))
-        for pid, names in files.items()
-        if names
-    }
-    devices = {pid: names for pid, names in devices.items() if names}
-    listed = {process.pid for gpu in report.gpus for process in gpu.processes}
-    return Surroundings(
-        processes=processes,
-        devices=devices,
-        readable={pid for pid, names in files.items() if names is not None},
-        titles={engine.name: engine.process_titles for engine in ENGINES.values()},
-        units=unit_states(services_of(processes[pid] for pid in {*listed, *devices} & set(processes))),
-    )
+class OptionError(ValueError):
+    """An option that cannot be meant so; the text names it, its value, and what would be right."""
 
 
-def unit_states(units: list[str]) -> dict[str, str]:
-    """Ask systemd for the states of units; empty where it does not run."""
-    if not units:
-        return {}
-    return parse_unit_states(
-        run(["systemctl", "show", "--property=Id", "--property=ActiveState", *units]).stdout
-    )
-
-
-def as_result(holder: Holder) -> dict[str, Any]:
-    """Return a holder as plain data."""
-    process = asdict(holder.process) if holder.process else {}
-    uid = process.get("uid")
-    return {
-        "pid": holder.pid,
-        "kind": holder.kind,
-        "engine": holder.engine,
-        "orphan": holder.orphan,
-        "reason": holder.reason,
-        "driver_name": holder.driver_name,
-        "user": None if uid is None else user_name(uid),
-        **{
-            name: process.get(name)
-            for name in ("title", "comm", "state", "ppid", "start_ticks", "unit", "container")
-        },
-        "listed_by_driver": holder.listed_by_driver,
-        "gpus": [asdict(usage) for usage in holder.gpus],
-        "devices": list(holder.devices),
-    }
-
-
-def user_name(uid: int) -> str:
+def scope_of(params: dict[str, Any]) -> Scope:
+    """Return the scope that the options ask for. Raises OptionError."""
+    for title in params["titles"]:
+        try:
+            re.compile(title)
+        except re.error as exc:
+            raise OptionError(f"titles: {title!r} is no regular expression: {exc}") from exc
     try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+        uids = frozenset(user_id(user) for user in params["users"])
+    except LookupError as exc:
+        raise OptionError(f"users: {exc}") from exc
+    units = (unit if "." in unit else f"{unit}.service" for unit in params["units"])
+    scope = Scope(
+        base=params["scope"],
+        pids=frozenset(params["pids"]),
+        uids=uids,
+        titles=tuple(params["titles"]),
+        units=frozenset(units),
+        engines=frozenset(params["engines"]),
+    )
+    if scope.base == MATCHING and not scope.narrows:
+        raise OptionError("scope: matching needs at least one of titles, users, pids, units, engines")
+    return scope
+
+
+def unmatched(planned: Plan, proc: ProcFS) -> list[dict[str, str]]:
+    """Return the selectors that nothing answers to, with the reason for each."""
+    found = []
+    for selector, value in planned.selection.unmatched:
+        reason = f"no process that holds a GPU has this {selector}"
+        if selector == "pid":
+            reason = "it holds no GPU" if proc.stat(int(value)) else "there is no such process"
+        elif selector == "unit" and not unit_exists(value, run):
+            reason = "there is no such unit"
+        found.append({"selector": selector, "value": value, "reason": reason})
+    return found
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    report = read_gpus(run, program=module.params["nvidia_smi"], timeout_s=module.params["timeout_s"])
-    around = look_around(ProcFS(), report)
-    found = holders(report, around)
-    module.exit_json(
-        changed=False,
-        status=report.status,
-        message=report.message,
-        complete=around.readable >= set(around.processes),
-        processes=[as_result(holder) for holder in found],
-        orphans=[holder.pid for holder in found if holder.orphan],
-    )
+    params = module.params
+    try:
+        scope = scope_of(params)
+    except OptionError as exc:
+        module.fail_json(msg=str(exc))
+    proc = ProcFS()
+    tools = Tools(run, proc, params["nvidia_smi"], params["timeout_s"], DEVICE_PREFIX)
+    own = [process.pid for process in proc.ancestors(os.getpid())]
+    planned = plan(tools, scope, protected=own)
+    if params["state"] == "listed":
+        module.exit_json(changed=False, **listed(planned, proc.boot_time()))
+    result, problem = act(module, planned, tools)
+    result["unmatched"] = unmatched(planned, proc)
+    for entry in result["unmatched"]:
+        module.warn(f"{entry['selector']} {entry['value']}: {entry['reason']}")
+    if module._diff:
+        result["diff"] = diff_of(result)
+    if problem:
+        module.fail_json(msg=problem, **result)
+    module.exit_json(**result)
+
+
+def act(module: AnsibleModule, planned: Plan, tools: Tools) -> tuple[dict[str, Any], str]:
+    """End what is planned, or say what would be ended; return the result and why it is no success."""
+    params, boot_time = module.params, tools.proc.boot_time()
+    report = planned.look.report
+    if planned.pids and report.status == ERROR:
+        text = f"the driver does not answer, so nothing was signalled: {report.message}. {report.remedy}"
+        return ({"changed": False, **listed(planned, boot_time)}, text)
+    if module.check_mode:
+        after, removed = predicted(planned, tools)
+        paths = [segment.path for segment in removed]
+        return (would_end(planned, after, paths, boot_time), Reaped(planned).problem)
+    kernel = LinuxKernel(tools.proc)
+    if planned.pids and not kernel.race_free:
+        module.warn("this kernel has no pidfds: identity is checked right before a signal, not with it")
+    patience = Patience(params["grace_s"], params["kill_wait_s"])
+    reaped = carry_out(planned, tools, kernel, patience, memory_timeout_s=params["memory_timeout_s"])
+    return (ended(planned, reaped, boot_time), reaped.problem)
 
 
 if __name__ == "__main__":

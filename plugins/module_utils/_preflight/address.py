@@ -16,7 +16,8 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
     PortHolder,
     Settings,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._processes import Listener, Process, ProcFS
+from ansible_collections.firsttoken.serving.plugins.module_utils._processes import Process, ProcFS
+from ansible_collections.firsttoken.serving.plugins.module_utils._sockets import Listener
 
 _LAST_PORT = 65535
 _PORTS_TRIED = 20
