@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import configparser
 import http.client
+import os
 import socket
 import xmlrpc.client
 from pathlib import Path
@@ -93,12 +94,17 @@ def address_in(text: str, config: str) -> tuple[str, str, str]:
         raise SupervisorConfigError(f"{config} is no supervisor configuration: {exc}") from None
     for section, key in (("unix_http_server", "file"), ("inet_http_server", "port")):
         if parser.has_option(section, key):
-            address = parser.get(section, key).strip().replace("%(here)s", str(Path(config).resolve().parent))
+            address = parser.get(section, key).strip().replace("%(here)s", _here(config))
             user, password = (
                 parser.get(section, name, fallback="").strip() for name in ("username", "password")
             )
             return address, user, password
     raise SupervisorConfigError(f"{config} has no [unix_http_server] file")
+
+
+def _here(config: str) -> str:
+    # As supervisor does it: a symbolic link on the way stays.
+    return os.path.dirname(os.path.abspath(config))  # noqa: PTH100, PTH120
 
 
 def _reason(exc: Exception) -> str:

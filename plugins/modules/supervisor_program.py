@@ -335,8 +335,8 @@ class SupervisorProgram:
     def end(self, left: Sequence[Process]) -> None:
         still = processes.end(left, self.params["stop_timeout_s"])
         if still:
-            pids = ", ".join(str(process.pid) for process in still)
-            raise ProgramError(f"processes of {self.name} that a killed supervisord left do not end: {pids}")
+            each = "; ".join(f"pid {pid} {ending.reason}" for pid, ending in still.items())
+            raise ProgramError(f"processes of {self.name} that a killed supervisord left do not end: {each}")
 
     def bring_to(
         self, action: str, info: dict[str, Any], daemon: Process | None, answers: bool
@@ -386,7 +386,7 @@ class SupervisorProgram:
     def _wait_for_the_end_of(self, daemon: Process) -> None:
         """Give a supervisord that is shutting down its time; one that does not is in the way."""
         timeout_s = float(self.params["stop_timeout_s"]) if self._shuts_down() else EXIT_S
-        if processes.wait_until_gone([daemon], timeout_s):
+        if not processes.wait_until_gone(daemon, timeout_s):
             raise ProgramError(
                 f"supervisord (pid {daemon.pid}) runs with {self.params['config']} but does not answer at "
                 f"{self.address}: its socket was removed, or it hangs. Its programs may run, so none is "

@@ -18,6 +18,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._processes import Process, ProcFS
 from ansible_collections.firsttoken.serving.plugins.module_utils._sockets import Listener
+from ansible_collections.firsttoken.serving.plugins.module_utils._supervisor_processes import is_program
 
 _LAST_PORT = 65535
 _PORTS_TRIED = 20
@@ -85,7 +86,8 @@ def _holder(settings: Settings, proc: ProcFS, listener: Listener, pid: int) -> P
         pid=pid,
         title=chain[0].title if chain else "",
         unit=chain[0].unit if chain else None,
-        own=is_own(chain, environments, settings.server_name, _supervisor_pid(settings)),
+        own=is_own(chain, environments, settings.server_name, _supervisor_pid(settings))
+        or was_left(environments, settings.server_name, settings.server_root),
     )
 
 
@@ -108,6 +110,15 @@ def is_own(
     below = pids[: pids.index(supervisor_pid)]
     names = {environments.get(pid, {}).get("SUPERVISOR_PROCESS_NAME", "") for pid in below} - {""}
     return not names or bool(names & {server_name, f"inference-{server_name}"})
+
+
+def was_left(environments: Mapping[int, Mapping[str, str]], server_name: str, server_root: str) -> bool:
+    """Whether a process is this deployment's server, left by a supervisord that was killed.
+
+    The next start under supervisor ends it (see the module supervisor_program).
+    """
+    address = f"{server_root}/supervisor/supervisor.sock"
+    return any(is_program(found, address, f"inference-{server_name}") for found in environments.values())
 
 
 def _supervisor_pid(settings: Settings) -> int | None:

@@ -265,6 +265,19 @@ def test_own_server(
     assert address.is_own(chain, environments, "demo", supervisor) is own
 
 
+@pytest.mark.parametrize(
+    ("socket", "name", "left"),
+    [
+        ("unix:///s/supervisor/supervisor.sock", "inference-demo", True),
+        ("unix:///s/supervisor/supervisor.sock", "inference-other", False),
+        ("unix:///t/supervisor/supervisor.sock", "inference-demo", False),
+    ],
+)
+def test_a_server_that_a_killed_supervisord_left(socket: str, name: str, left: bool) -> None:
+    environment = {"SUPERVISOR_SERVER_URL": socket, "SUPERVISOR_PROCESS_NAME": name}
+    assert address.was_left({30: {}, 20: environment}, "demo", "/s") is left
+
+
 # --- the model
 
 

@@ -89,7 +89,7 @@ def site(run_module: Callable[..., dict[str, Any]]) -> Iterator[Site]:
         daemon = processes.find_supervisord(f"{base}/supervisord.conf")
         if daemon:
             os.kill(daemon.pid, signal.SIGKILL)
-            assert not processes.wait_until_gone([daemon], 5)
+            assert processes.wait_until_gone(daemon, 5)
         for name in ("demo", "other"):
             assert not processes.end(processes.find_program(f"{base}/s.sock", name), 5)
 
