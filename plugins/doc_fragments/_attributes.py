@@ -18,6 +18,18 @@ attributes:
     description: When run twice with the same arguments, the second run reports no change.
 """
 
+    # For modules that support all of it.
+    FULL_SUPPORT = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
     # For modules that only look.
     INFO_MODULE = r"""
 options: {}

@@ -7,39 +7,38 @@ The places, as the readers of vLLM (``vllm/utils/torch_utils.py: get_kv_cache_qu
 ``model_executor/layers/quantization/modelopt.py``, ``.../compressed_tensors/compressed_tensors.py``) and
 SGLang (``sglang/srt/layers/quantization/modelopt_quant.py``) know them: ``kv_cache_quant_algo`` and
 ``kv_cache_scheme``, in ``hf_quant_config.json`` (flat or under ``quantization``) and in ``config.json``
-(``quantization_config``, ``compression_config``, each also under ``text_config`` and its like). Rather than
-list the sections, both keys are found at any depth of both files.
-
-``null`` is written, the key is not deleted: vLLM's NVFP4 and MXFP8 readers require the key in the nested
-form, SGLang falls through to the other file when it is missing, and ``null`` means none to every reader.
+(``quantization_config``, ``compression_config``, each also under ``text_config`` and its like). Exporters use
+two more names. Rather than list the sections, the keys are found at any depth of both files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_declaration
 from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans import (
     JSONTextError,
     Key,
     Member,
     decode,
+    dotted,
     members,
+    removals,
     replace_spans,
+    replacements,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_required import require_removable
 
-FILES = ("config.json", "hf_quant_config.json")
-KEYS = frozenset(("kv_cache_quant_algo", "kv_cache_scheme"))
+KEYS = frozenset(("kv_cache_quant_algo", "kv_cache_scheme", "kv_cache_quant_method", "kv_cache_dtype"))
+_SECTION_KEYS = KEYS | {"quantization", "quantization_config", "quant_algo"}
 
-# Spellings of "not quantised": TensorRT-LLM's exports write "none" and "null" where others write null; a
-# 16-bit type's name and "auto" ask for nothing that vLLM or SGLang would do (vLLM reads them as "auto").
-_UNQUANTISED = frozenset(
-    ("", "none", "null", "auto", "fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32")
-)
+NULLIFY, REMOVE = "nullify", "remove"
+METHODS = (NULLIFY, REMOVE)
 
 # Names under which checkpoints ship scales for a quantised KV cache
 # (vllm/model_executor/model_loader/weight_utils.py: maybe_remap_kv_scale_name; older exports: output_scale).
-_SCALE_SUFFIXES = (
+SCALE_SUFFIXES = (
     *(f".{part}_{kind}" for part in ("k", "v", "q", "kv") for kind in ("scale", "zero_point")),
     *(".k_cache.scale", ".v_cache.scale", ".self_attn.q.scale"),
     *(".k_proj.output_scale", ".v_proj.output_scale"),
@@ -56,6 +55,24 @@ class Directive:
     text: str  # the value as it was written, so that it can be put back byte for byte
 
 
+@dataclass(frozen=True)
+class Edit:
+    """What was changed: at ``start`` (characters of the changed text) ``new`` stands for ``old``."""
+
+    start: int
+    old: str
+    new: str
+    path: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stripped:
+    """A file without its directives, and what puts them back."""
+
+    content: bytes
+    edits: tuple[Edit, ...] = ()
+
+
 class RestoreError(ValueError):
     """A recorded value has no place to go back to."""
 
@@ -67,7 +84,7 @@ def is_quantised(value: object) -> bool:
     zero and the strings that spell "not quantised" do not.
     """
     if isinstance(value, str):
-        return value.strip().lower() not in _UNQUANTISED
+        return not _kv_declaration.is_unquantised(value)
     return isinstance(value, dict) or bool(value)
 
 
@@ -79,63 +96,84 @@ def find_directives(documents: Mapping[str, bytes]) -> list[Directive]:
     return [
         Directive(name, member.path, member.value, text[member.start : member.end])
         for name, data in documents.items()
-        for text, member in _directive_members(name, data)
+        for text, found in (_members(name, data),)
+        for member in _directives(found)
     ]
 
 
-def without_directives(name: str, data: bytes) -> bytes:
-    """Give the file with ``null`` in place of each directive's value, every other byte as it was."""
-    found = list(_directive_members(name, data))
-    if not found:
-        return data
-    spans = ((member.start, member.end, "null") for _text, member in found)
-    return replace_spans(found[0][0], spans).encode("utf-8")
+def strip(name: str, data: bytes, method: str = NULLIFY, engine: str = "") -> Stripped:
+    """Give a file without its directives, every other byte as it was.
+
+    ``nullify`` writes ``null`` in place of each value, ``remove`` takes the key out. With an ``engine``, only
+    that engine's readers are thought of. Raises RequiredKeyError where a reader needs a key that would go,
+    JSONTextError as ``find_directives`` does.
+    """
+    text, found = _members(name, data)
+    chosen = _directives(found)
+    if method == REMOVE:
+        for member in chosen:
+            require_removable(name, member, found, chosen, engine)
+        spans = removals(chosen)
+    else:
+        spans = replacements(chosen, "null")
+    content = replace_spans(text, spans).encode("utf-8")
+    return Stripped(content, _edits(text, spans, chosen if method == NULLIFY else ()))
 
 
-def with_directives(name: str, data: bytes, directives: Iterable[Directive]) -> bytes:
-    """Put recorded values back where ``null`` stands; a value that somebody has set meanwhile stays.
+def undo(content: bytes, edits: Iterable[Edit]) -> bytes:
+    """Give the file that ``strip`` was given. ``content`` must be what it returned."""
+    text = content.decode("utf-8")
+    spans = ((edit.start, edit.start + len(edit.new), edit.old) for edit in edits)
+    return replace_spans(text, spans).encode("utf-8")
 
-    Raises RestoreError where the key itself is gone, JSONTextError as ``find_directives`` does.
+
+def put_back(name: str, data: bytes, edits: Iterable[Edit]) -> bytes:
+    """Put values back by their keys, into a file that was changed since: where ``null`` stands.
+
+    A value that somebody has set meanwhile stays. Raises RestoreError where the key itself is gone,
+    JSONTextError as ``find_directives`` does.
     """
     text, found = _members(name, data)
     spans: list[tuple[int, int, str]] = []
-    for directive in directives:
-        places = [member for member in found if member.path == directive.path]
+    for edit in edits:
+        places = [member for member in found if member.path == edit.path]
         if not places:
-            raise RestoreError(
-                f"{name} has no key {dotted(directive.path)} any more, where {directive.text} was"
-            )
+            where = f"key {dotted(edit.path)}" if edit.path else "place"
+            raise RestoreError(f"{name} was changed, and has no {where} any more for {edit.old.strip()}")
         free = [
             place for place in places if place.value is None and all(place.start != span[0] for span in spans)
         ]
-        spans += [(place.start, place.end, directive.text) for place in free[:1]]
+        spans += [(place.start, place.end, edit.old) for place in free[:1]]
     return replace_spans(text, spans).encode("utf-8")
 
 
 def scale_tensors(names: Iterable[str]) -> list[str]:
     """Give the tensors among ``names`` that are scales of a quantised KV cache, sorted."""
-    return sorted(name for name in names if name.endswith(_SCALE_SUFFIXES))
-
-
-def dotted(path: Iterable[Key]) -> str:
-    """Give a path of keys as people write it."""
-    return ".".join(str(key) for key in path)
+    return sorted(name for name in names if name.endswith(SCALE_SUFFIXES))
 
 
 def _members(name: str, data: bytes) -> tuple[str, list[Member]]:
     try:
         text = decode(data)
-        return text, members(text)
+        return text, members(text, _SECTION_KEYS)
     except JSONTextError as exc:
         raise JSONTextError(f"{name} {exc}") from None
 
 
-def _directive_members(name: str, data: bytes) -> list[tuple[str, Member]]:
-    text, found = _members(name, data)
-    return [(text, member) for member in found if _is_directive(member)]
+def _directives(found: Iterable[Member]) -> list[Member]:
+    return [member for member in found if _is_directive(member)]
 
 
 def _is_directive(member: Member) -> bool:
     *outer, key = member.path
     # What stands inside a directive's value goes with it.
     return key in KEYS and KEYS.isdisjoint(outer) and is_quantised(member.value)
+
+
+def _edits(text: str, spans: Sequence[tuple[int, int, str]], chosen: Sequence[Member]) -> tuple[Edit, ...]:
+    paths = {member.start: member.path for member in chosen}
+    edits, shift = [], 0
+    for start, end, new in sorted(spans):
+        edits.append(Edit(start + shift, text[start:end], new, paths.get(start, ())))
+        shift += len(new) - (end - start)
+    return tuple(edits)

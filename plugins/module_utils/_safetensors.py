@@ -11,8 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
+
+# What a file can be.
+WHOLE, TRUNCATED, TOO_LONG, EMPTY, MISSING = "whole", "truncated", "too_long", "empty", "missing"
+LFS_POINTER, WEB_PAGE, TEXT = "lfs_pointer", "web_page", "text"
+NO_HEADER, INVALID_HEADER, UNREADABLE = "no_header", "invalid_header", "unreadable"
 
 # safetensors/src/tensor.rs: MAX_HEADER_SIZE; the library refuses more.
 MAX_HEADER_BYTES = 100_000_000
@@ -21,36 +29,60 @@ HEAD_BYTES = 512
 _LFS_POINTER = b"version https://git-lfs"
 _TEXT = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
 
+# Bits of one element (safetensors/src/tensor.rs: Dtype::bitsize).
+_BITS = {
+    **dict.fromkeys(("F4",), 4),
+    **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"), 8),
+    **dict.fromkeys(("I16", "U16", "F16", "BF16"), 16),
+    **dict.fromkeys(("I32", "U32", "F32"), 32),
+    **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
+}
+
+
+class Fault(NamedTuple):
+    """What is wrong with a file: one of the words above, and a text that follows the file's name."""
+
+    state: str
+    text: str
+
 
 @dataclass(frozen=True)
 class Shard:
     """What a safetensors file's header says; ``problem`` is empty for one that is whole."""
 
     size: int
+    state: str = WHOLE
     problem: str = ""
     expected_size: int | None = None
-    tensors: tuple[str, ...] = field(default=(), repr=False)
+    tensors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)  # as in the header
+    bytes_by_dtype: Mapping[str, int] = field(default_factory=dict, repr=False)
     header_sha256: str = ""
 
 
-def lfs_pointer(head: bytes, size: int) -> str:
-    """Say that a file is a Git LFS pointer; empty when it is not."""
-    if head.startswith(_LFS_POINTER):
-        return f"is a Git LFS pointer of {size} bytes, not the file itself (run git lfs pull, or download it)"
-    return ""
+def lfs_pointer(head: bytes, size: int) -> Fault | None:
+    """Say that a file is a Git LFS pointer."""
+    if not head.startswith(_LFS_POINTER):
+        return None
+    return Fault(
+        LFS_POINTER,
+        f"is a Git LFS pointer of {size} bytes, not the file itself (run git lfs pull, or download it)",
+    )
 
 
-def not_the_file(head: bytes, size: int) -> str:
-    """Say what a JSON or binary file is that was replaced on its way here; empty when it may be itself."""
+def not_the_file(head: bytes, size: int) -> Fault | None:
+    """Say what a JSON or binary file is that was replaced on its way here; None when it may be itself."""
     if size == 0:
-        return "is empty"
+        return Fault(EMPTY, "is empty")
     if head.lstrip()[:16].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
-        return f"is a web page of {size} bytes (a proxy or a login page answered the download)"
+        return Fault(
+            WEB_PAGE, f"is a web page of {size} bytes (a proxy or a login page answered the download)"
+        )
     return lfs_pointer(head, size)
 
 
-def not_a_weight(head: bytes, size: int) -> str:
-    """Say what a weight file is whose beginning shows that it is none; empty when it may be one.
+def not_a_weight(head: bytes, size: int) -> Fault | None:
+    """Say what a weight file is whose beginning shows that it is none; None when it may be one.
 
     No weight format begins with text: a text is an error message that was saved under the file's name.
     """
@@ -58,8 +90,9 @@ def not_a_weight(head: bytes, size: int) -> str:
     if wrong:
         return wrong
     if len(head) >= LENGTH_BYTES and all(byte in _TEXT for byte in head):
-        return f"is a text of {size} bytes, not weights; it begins {head.lstrip()[:64].decode('ascii')!r}"
-    return ""
+        beginning = head.lstrip()[:64].decode("ascii")
+        return Fault(TEXT, f"is a text of {size} bytes, not weights; it begins {beginning!r}")
+    return None
 
 
 def judge(size: int, head: bytes, header: bytes) -> Shard:
@@ -67,25 +100,28 @@ def judge(size: int, head: bytes, header: bytes) -> Shard:
 
     ``header`` may be shorter than the length that ``head`` declares: the file then ends inside it.
     """
-    problem = _problem_before_header(size, head)
-    if problem:
-        return Shard(size, problem)
+    fault = _fault_before_header(size, head)
+    if fault:
+        return Shard(size, *fault)
     length = header_length(head)
     if len(header) < length:
         end = LENGTH_BYTES + length
-        return Shard(
-            size, f"is truncated inside its header: {size} bytes, the header alone ends at {end}", end
-        )
+        text = f"is truncated inside its header: {size} bytes, the header alone ends at {end}"
+        return Shard(size, TRUNCATED, text, end)
     try:
-        tensors, data_bytes = _tensors(header)
+        tensors, by_dtype, data_bytes = _tensors(header)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-        return Shard(size, "has an invalid safetensors header: not the JSON of tensors and offsets")
+        text = "has an invalid safetensors header: not the JSON of tensors and offsets"
+        return Shard(size, INVALID_HEADER, text)
     expected = LENGTH_BYTES + length + data_bytes
+    state, text = WHOLE, ""
     if size < expected:
-        problem = f"is truncated: {size} bytes, its header says {expected} ({expected - size} missing)"
+        state = TRUNCATED
+        text = f"is truncated: {size} bytes, its header says {expected} ({expected - size} missing)"
     elif size > expected:
-        problem = f"is too long: {size} bytes, its header says {expected} ({size - expected} too many)"
-    return Shard(size, problem, expected, tensors, hashlib.sha256(header).hexdigest())
+        state = TOO_LONG
+        text = f"is too long: {size} bytes, its header says {expected} ({size - expected} too many)"
+    return Shard(size, state, text, expected, tensors, by_dtype, hashlib.sha256(header).hexdigest())
 
 
 def header_length(head: bytes) -> int:
@@ -98,31 +134,41 @@ def read(path: Path) -> Shard:
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
         size = path.stat().st_size
-        if _problem_before_header(size, head):
+        if _fault_before_header(size, head):
             return judge(size, head, b"")
         file.seek(LENGTH_BYTES)
         return judge(size, head, file.read(header_length(head)))
 
 
-def _problem_before_header(size: int, head: bytes) -> str:
-    problem = not_a_weight(head, size)
-    if problem:
-        return problem
+def _fault_before_header(size: int, head: bytes) -> Fault | None:
+    fault = not_a_weight(head, size)
+    if fault:
+        return fault
     if size < LENGTH_BYTES:
-        return f"is truncated: {size} bytes, shorter than any safetensors header"
+        return Fault(TRUNCATED, f"is truncated: {size} bytes, shorter than any safetensors header")
     length = header_length(head)
     if length > MAX_HEADER_BYTES:
-        return f"has no safetensors header: its first eight bytes declare one of {length} bytes"
-    return ""
+        return Fault(
+            NO_HEADER, f"has no safetensors header: its first eight bytes declare one of {length} bytes"
+        )
+    return None
 
 
-def _tensors(header: bytes) -> tuple[tuple[str, ...], int]:
-    document = json.loads(header.decode("utf-8"))
+def _tensors(header: bytes) -> tuple[dict[str, Any], dict[str, int], int]:
+    """Read the tensors, their bytes by type, and where they end. Raises for what the library refuses."""
+    document = json.loads(header)
     document.pop("__metadata__", None)
-    end = 0
+    by_dtype: dict[str, int] = {}
+    end = total = 0
     for tensor in document.values():
         begin, tensor_end = tensor["data_offsets"]
-        if not 0 <= begin <= tensor_end:
+        dtype, length = tensor["dtype"], tensor_end - begin
+        bits = _BITS.get(dtype)
+        if begin < 0 or length < 0 or (bits and math.prod(tensor["shape"]) * bits != length * 8):
             raise ValueError(tensor)
+        by_dtype[dtype] = by_dtype.get(dtype, 0) + length
+        total += length
         end = max(end, tensor_end)
-    return tuple(document), end
+    if total != end:
+        raise ValueError("tensors overlap or leave holes")
+    return document, by_dtype, end

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ansible_collections.firsttoken.serving.plugins.module_utils import _model_names
 from ansible_collections.firsttoken.serving.plugins.module_utils._files import (
     sync_directory,
     write_atomically,
@@ -108,9 +109,9 @@ def _plan_link(result: Plan, name: str, target: str | None, present: Present | N
 def published_targets(source: Path) -> dict[str, str]:
     """Map each visible name of a published directory to a link target: a file or a sub-directory of it.
 
-    Hidden names (``.git``, ``.cache``, ``.gitattributes``) are no part of a model. Raises OSError.
+    A sub-directory with a model of its own, as draft models are, has its files one by one. Raises OSError.
     """
-    return {item.name: str(source / item.name) for item in source.iterdir() if not item.name.startswith(".")}
+    return {name: str(path) for name, path in _model_names.names(source)}
 
 
 def check_places(source: str, path: str) -> tuple[Path, Path]:
@@ -206,17 +207,21 @@ def put_link(path: Path, target: str) -> None:
 
 def look(path: Path, manifest: Manifest) -> dict[str, Present]:
     """Say what stands in a serving directory; empty for one that is not there. Raises OSError."""
-    if not path.exists():
-        return {}
-    found = {}
-    for item in path.iterdir():
-        if item.name == STATE_DIRECTORY:
+    return dict(_look(path, manifest, "")) if path.exists() else {}
+
+
+def _look(directory: Path, manifest: Manifest, prefix: str) -> Iterator[tuple[str, Present]]:
+    ours = {*manifest.links, *manifest.own}
+    for item in directory.iterdir():
+        name = prefix + item.name
+        if name == STATE_DIRECTORY:
             continue
         if item.is_symlink():
-            found[item.name] = Present(str(item.readlink()))
+            yield name, Present(str(item.readlink()))
+        elif item.is_dir() and any(other.startswith(f"{name}/") for other in ours):
+            yield from _look(item, manifest, f"{name}/")
         else:
-            found[item.name] = Present(None, sha256(item) if item.name in manifest.own else "")
-    return found
+            yield name, Present(None, sha256(item) if name in manifest.own else "")
 
 
 def sha256(path: Path) -> str:
@@ -233,12 +238,23 @@ def make_directory(path: Path) -> None:
 
 
 def apply(path: Path, todo: Plan) -> None:
-    """Make the links of a plan, and take away what it prunes. Raises OSError."""
+    """Take away what a plan prunes, and make its links. Raises OSError."""
+    remove(path, [*todo.prune, *(name for name in todo.replace if name not in todo.link)])
     for name, target in todo.link.items():
+        make_directory((path / name).parent)
         put_link(path / name, target)
-    for name in [*todo.prune, *(name for name in todo.replace if name not in todo.link)]:
-        (path / name).unlink()
     sync_directory(path)
+
+
+def remove(path: Path, names: Iterable[str]) -> None:
+    """Take links and files of ours away, and the sub-directories that are empty then. Raises OSError."""
+    for name in names:
+        (path / name).unlink()
+        for parent in Path(name).parents:
+            directory = path / parent
+            if directory == path or any(directory.iterdir()):
+                break
+            directory.rmdir()
 
 
 def listing(present: Mapping[str, Present]) -> str:

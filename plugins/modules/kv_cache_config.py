@@ -12,10 +12,11 @@ module: kv_cache_config
 short_description: Remove or restore the KV cache quantisation that a checkpoint asks for
 version_added: 0.1.0
 description:
-  - Finds every place in C(config.json) and C(hf_quant_config.json) that asks for a quantised KV cache,
-    C(kv_cache_scheme) as well as C(kv_cache_quant_algo), a dictionary or a string, flat or nested.
-  - Writes C(null) in place of the values, or puts them back. Every other byte of the files stays.
-    A key is not deleted, since some readers require it.
+  - Finds every place in C(config.json) and C(hf_quant_config.json) that asks for a quantised KV cache, such
+    as C(kv_cache_scheme) and C(kv_cache_quant_algo), a dictionary or a string, flat or nested, also of a
+    draft model in a sub-directory.
+  - Takes the values out or puts them back. Every other byte of the files stays.
+  - With O(state=auto) it decides by the engine, its version, the GPUs and the model whether that is needed.
   - Works in a directory that M(firsttoken.serving.serving_directory) made. A link to a published file is
     replaced by a file of its own there; the published file, and a blob of the Hugging Face cache behind it,
     is not touched. When the published file changes, the file is made from it anew.
@@ -27,13 +28,7 @@ author:
   - firsttoken.serving contributors (@firsttoken)
 extends_documentation_fragment:
   - firsttoken.serving._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - firsttoken.serving._attributes.full_support
 options:
   path:
     description:
@@ -42,11 +37,45 @@ options:
     required: true
   state:
     description:
-      - V(absent) writes C(null) in place of the values.
-      - V(present) puts back what was published.
+      - V(absent) takes the values out.
+      - V(present) puts back what was published, byte for byte.
+      - V(auto) takes them out where O(engine) could not serve the model otherwise, and puts them back where
+        it can, or where an option of the server is enough (RV(decision.kv_cache_dtype)).
+        It fails where nothing helps.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, auto]
     required: true
+  method:
+    description:
+      - V(nullify) writes C(null) in place of a value, which every engine's reader takes.
+      - V(remove) takes the key out. It is refused where a reader needs the key.
+    type: str
+    choices: [nullify, remove]
+    default: nullify
+  engine:
+    description:
+      - The engine that is to serve the model. Needed with O(state=auto).
+      - With O(method=remove), only the readers of this engine are thought of.
+    type: str
+    choices: [vllm, sglang]
+  engine_version:
+    description:
+      - Its version. The release that this collection is tested with when empty.
+    type: str
+    default: ""
+  compute_capability:
+    description:
+      - The compute capability of the GPUs, such as V(12.0); of unlike ones, each.
+      - When not given, C(nvidia-smi) is asked. Where there is none, and with an empty list, the engine's CPU
+        build is meant.
+    type: list
+    elements: str
+  kv_cache_dtype:
+    description:
+      - The KV cache type that the server is given, in the words of the engine. It comes before everything
+        else that O(state=auto) goes by.
+    type: str
+    default: ""
   source:
     description:
       - The directory of the published model that O(path) is, or will be, made from.
@@ -65,6 +94,18 @@ seealso:
 """
 
 EXAMPLES = r"""
+- name: Serve with an unquantised KV cache where vLLM 0.16 has no kernel for the quantised one
+  firsttoken.serving.kv_cache_config:
+    path: /var/lib/inference/deployments/kimi/model
+    state: auto
+    engine: vllm
+    engine_version: 0.16.0
+  register: kv_cache
+
+- name: Show why
+  ansible.builtin.debug:
+    msg: "{{ kv_cache.decision.action }}: {{ kv_cache.decision.reason }}"
+
 - name: Serve with an unquantised KV cache
   firsttoken.serving.kv_cache_config:
     path: /var/lib/inference/deployments/kimi/model
@@ -82,6 +123,39 @@ path:
   returned: success
   type: str
   sample: /var/lib/inference/deployments/kimi/model
+decision:
+  description: What was decided, and why.
+  returned: O(state=auto)
+  type: dict
+  contains:
+    action:
+      description:
+        - V(leave) the declaration, the engine can serve it or does not look at it.
+        - V(flag), the server is given another type.
+        - V(strip) the declaration.
+      type: str
+      sample: strip
+    kv_cache_dtype:
+      description: The KV cache type that the server is to be given, empty for none.
+      type: str
+      sample: ""
+    arguments:
+      description: What else the server is to be given.
+      type: list
+      elements: str
+      sample: []
+    effective:
+      description: The type that the cache then has, empty for the model's own.
+      type: str
+      sample: ""
+    reason:
+      description: Why.
+      type: str
+      sample: TRITON_MLA is vLLM's only MLA backend for this GPU
+    source:
+      description: Where in the engine's sources that was read.
+      type: str
+      sample: vllm 0.17.1 v1/attention/backends/mla/triton_mla.py
 directives:
   description: The places that ask for a quantised KV cache in the model as published, and their values there.
   returned: success
@@ -129,107 +203,93 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.firsttoken.serving.plugins.module_utils import (
-    _files,
+    _command,
+    _gpu,
     _kv_cache,
-    _serving_directory,
+    _kv_change,
+    _kv_decision,
+    _kv_serving,
+    _kv_situation,
+    _nvidia_smi,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_cache_files as _apply
+from ansible_collections.firsttoken.serving.plugins.module_utils._config_section import ArchitectureError
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans import JSONTextError
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_required import RequiredKeyError
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_place import CheckpointError
 
-Decided = list[tuple[_apply.Place, _apply.Outcome]]
+ARGUMENT_SPEC: dict[str, Any] = {
+    "path": {"type": "path", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent", "auto"], "required": True},
+    "method": {"type": "str", "choices": ["nullify", "remove"], "default": "nullify"},
+    "engine": {"type": "str", "choices": ["vllm", "sglang"]},
+    "engine_version": {"type": "str", "default": ""},
+    "compute_capability": {"type": "list", "elements": "str"},
+    "kv_cache_dtype": {"type": "str", "default": ""},
+    "source": {"type": "path"},
+    "allow_published": {"type": "bool", "default": False},
+}
 
 
 def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Change the files, or say what would be changed."""
-    path, absent = Path(params["path"]).resolve(), params["state"] == "absent"
-    manifest = _serving_directory.read_manifest(path)
-    if manifest is None and check and params["source"] and not path.exists():
-        manifest = _serving_directory.Manifest(str(Path(params["source"]).resolve()))
-    if manifest is not None:
-        source = Path(params["source"] if check and params["source"] else manifest.source).resolve()
-        places = _apply.serving_places(path, manifest, source, predict=check and bool(params["source"]))
-        decided = [(place, _apply.decide(place, absent=absent)) for place in places]
-    else:
-        _refuse_published(path, params["allow_published"])
-        source = path
-        decided = _apply.published_outcomes(path, absent=absent)
-    changed = [outcome for place, outcome in decided if _apply.is_changed(place, outcome)]
-    result = _result(path, source, decided, changed, absent)
-    if changed and not check:
-        if manifest is None:
-            _apply.write_published(path, [outcome for _place, outcome in decided], absent=absent)
-        else:
-            _apply.write_serving(path, manifest, [outcome for _place, outcome in decided])
-    return result
+    tree = _kv_change.find(
+        Path(params["path"]), params["source"], check=check, allow_published=params["allow_published"]
+    )
+    if params["state"] != "auto":
+        wanted = _kv_serving.Wanted(params["state"] == "absent", params["method"], params["engine"] or "")
+        return tree.apply(lambda _name: wanted, write=not check)
+    decision, choice = tree.decide(_server(params), params["method"])
+    if decision.action == _kv_decision.REFUSE:
+        raise CheckpointError(f"{tree.path}: {decision.reason}", decision=_facts(decision))
+    result = tree.apply(choice, write=not check)
+    return {**result, "decision": _facts(decision), "warnings": list(decision.concerns)}
 
 
-def _refuse_published(path: Path, allowed: bool) -> None:
-    if not path.is_dir():
-        raise CheckpointError(f"there is no directory {path} on this host: run serving_directory first")
-    if not any((path / name).is_file() for name in _kv_cache.FILES):
-        raise CheckpointError(f"there is neither {' nor '.join(_kv_cache.FILES)} in {path}: it is no model")
-    if not allowed:
-        raise CheckpointError(
-            f"{path} is not a serving directory, and published files are not changed: make one with the "
-            "module serving_directory and give its path, or set allow_published"
-        )
+def _server(params: dict[str, Any]) -> _kv_situation.Server:
+    given = params["compute_capability"]
+    if given is None:
+        output = _command.run(["nvidia-smi", *_gpu.CAPABILITY_QUERY], timeout_s=60)
+        found = _nvidia_smi.parse_compute_capabilities(output.stdout) if output.rc == 0 else {}
+        given = sorted({text for _index, text in found.values() if text})
+    try:
+        capabilities = tuple(_kv_situation.capability(text) for text in given)
+    except ValueError as exc:
+        raise CheckpointError(f"compute_capability: {exc}") from None
+    version = params["engine_version"] or get_engine(params["engine"]).tested_version
+    return _kv_situation.Server(params["engine"], version, capabilities, params["kv_cache_dtype"])
 
 
-def _result(
-    path: Path, source: Path, decided: Decided, changed: list[_apply.Outcome], absent: bool
-) -> dict[str, Any]:
-    directives = [item for _place, outcome in decided for item in outcome.directives]
-    scales = _apply.scale_tensors(source)
-    left = _kv_cache.find_directives({outcome.name: outcome.content for _place, outcome in decided})
+def _facts(decision: _kv_decision.Decision) -> dict[str, Any]:
     return {
-        "changed": bool(changed),
-        "path": str(path),
-        "directives": [
-            {"file": item.file, "path": _kv_cache.dotted(item.path), "value": item.value}
-            for item in directives
-        ],
-        "changed_files": [outcome.name for outcome in changed],
-        "quantized": bool(left),
-        "kv_scale_tensors": len(scales),
-        "notes": _notes(scales) if absent else [],
-        "diff": [_diff(path, place, outcome) for place, outcome in decided if outcome in changed],
+        "action": decision.action,
+        "kv_cache_dtype": decision.kv_cache_dtype,
+        "arguments": list(decision.arguments),
+        "effective": decision.effective,
+        "reason": decision.reason,
+        "source": decision.source,
     }
-
-
-def _notes(scales: list[str]) -> list[str]:
-    if not scales:
-        return []
-    return [
-        f"{len(scales)} scales of a quantised KV cache, such as {scales[0]}, stay in the weight files: no "
-        "change of the JSON files takes them out. An engine without a use for them skips them, or fails on "
-        "their names"
-    ]
-
-
-def _diff(path: Path, place: _apply.Place, outcome: _apply.Outcome) -> dict[str, str]:
-    return _files.text_diff(path / place.name, place.current, outcome.content)
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={
-            "path": {"type": "path", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "required": True},
-            "source": {"type": "path"},
-            "allow_published": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
+        argument_spec=ARGUMENT_SPEC, required_if=[("state", "auto", ["engine"])], supports_check_mode=True
     )
     try:
         result = run(module.params, module.check_mode)
     except CheckpointError as exc:
         module.fail_json(msg=str(exc), **exc.details)
-    except (JSONTextError, _kv_cache.RestoreError) as exc:
+    except ArchitectureError as exc:
+        module.fail_json(
+            msg=f"in {module.params['path']}, {exc}: state auto cannot decide, set present or absent"
+        )
+    except (JSONTextError, RequiredKeyError, _kv_cache.RestoreError) as exc:
         module.fail_json(msg=f"in {module.params['path']}, {exc}")
     except OSError as exc:
         module.fail_json(msg=f"the KV cache configuration in {module.params['path']} was not changed: {exc}")
+    for warning in result.pop("warnings", ()):
+        module.warn(warning)
     module.exit_json(**result)
 
 

@@ -194,7 +194,7 @@ model:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.firsttoken.serving.plugins.module_utils import _access, _model
+from ansible_collections.firsttoken.serving.plugins.module_utils import _access, _model, _model_facts
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_place import CheckpointError
 
 
@@ -217,7 +217,7 @@ def main() -> None:
         module.fail_json(msg=str(exc), **exc.details)
     except LookupError as exc:
         module.fail_json(msg=f"readable_by: {exc}")
-    module.exit_json(changed=False, model=_model.facts(model))
+    module.exit_json(changed=False, model=_model_facts.facts(model))
 
 
 if __name__ == "__main__":

@@ -139,6 +139,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _access,
     _files,
     _model,
+    _model_facts,
     _serving_directory,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_place import CheckpointError
@@ -178,7 +179,7 @@ def present(params: Parameters, write: bool) -> dict[str, Any]:
         "source": str(source),
         "files": sorted(after),
         "own_files": sorted(todo.keep),
-        "model": _model.facts(model),
+        "model": _model_facts.facts(model),
         "digest": model.digest,
         "diff": _diff(path, before, after),
     }
@@ -206,8 +207,7 @@ def _is_ours(name: str, item: _serving_directory.Present, manifest: _serving_dir
 
 
 def _remove(path: Path, names: list[str], *, keep_directory: bool) -> None:
-    for name in names:
-        (path / name).unlink()
+    _serving_directory.remove(path, names)
     state = path / _serving_directory.STATE_DIRECTORY
     # The manifest goes last: until then a second run knows what is left to do.
     for name in (_serving_directory.KV_CACHE_RECORD, _serving_directory.MANIFEST):

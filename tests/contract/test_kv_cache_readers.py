@@ -122,7 +122,7 @@ def readings(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> d
         published = {name: json.dumps(document, indent=2).encode() for name, document in files.items()}
         forms = {
             "published": published,
-            "ours": {name: _kv_cache.without_directives(name, data) for name, data in published.items()},
+            "ours": {name: _kv_cache.strip(name, data).content for name, data in published.items()},
             "deleted": {name: json.dumps(without_key(document)).encode() for name, document in files.items()},
         }
         for form, contents in forms.items():

@@ -12,6 +12,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans imp
     decode,
     members,
     parse,
+    removals,
     replace_spans,
 )
 from hypothesis import given
@@ -61,6 +62,25 @@ def test_every_key_is_found(text: str) -> None:
     keys: list[str] = []
     json.loads(text, object_pairs_hook=lambda pairs: keys.extend(key for key, _value in pairs))
     assert sorted(keys) == sorted(str(found.path[-1]) for found in members(text))
+    assert members(text, ["a"]) == [found for found in members(text) if found.path[-1] == "a"]
+
+
+@given(DOCUMENTS, st.data())
+def test_removed_members_are_gone_and_the_rest_stays(text: str, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(["a", "kv_cache_scheme", "q"]))
+    chosen = [found for found in members(text, [key]) if key not in found.path[:-1]]
+    left = replace_spans(text, removals(chosen))
+
+    def without(pairs: list[tuple[str, object]]) -> list[tuple[str, object]]:
+        return [(name, value) for name, value in pairs if name != key]
+
+    assert json.loads(left, object_pairs_hook=list) == json.loads(text, object_pairs_hook=without)
+
+
+def test_depth_costs_no_recursion() -> None:
+    depth = 900
+    text = '{"k":' * depth + "1" + "}" * depth
+    assert len(members(text, ["k"])) == depth
 
 
 @given(DOCUMENTS, st.data())
@@ -81,7 +101,7 @@ def test_replaced_and_put_back(text: str, data: st.DataObject) -> None:
     ("data", "message"),
     [
         (b'{\n "a": 1,\n}', "is not valid JSON: .*, line 3, column 1"),
-        (b'\xef\xbb\xbf{"a": 1}', "Unexpected UTF-8 BOM"),  # the engines refuse it as well
+        (b'\xef\xbb\xbf{"a": 1}', "begins with a byte order mark"),  # the engines refuse it as well
         (b'{"a": "\xff"}', r"is not UTF-8 text \(byte 7\)"),
         (b"", "is not valid JSON: Expecting value, line 1, column 1"),
         (b"[" * 100_000, "nested too deeply"),

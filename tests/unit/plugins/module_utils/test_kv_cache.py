@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_cache
-from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans import JSONTextError
+from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans import JSONTextError, dotted
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_required import RequiredKeyError
 
 SCHEME = {"num_bits": 8, "type": "float", "strategy": "tensor", "dynamic": False, "symmetric": True}
 EIGHT_BIT = {"dynamic": False, "num_bits": 8, "type": "float"}
@@ -71,7 +72,25 @@ EIGHT_BIT = {"dynamic": False, "num_bits": 8, "type": "float"}
             {"quantization_config": {"kv_cache_scheme": {"kv_cache_quant_algo": "FP8"}}},
             ["quantization_config.kv_cache_scheme"],
         ),
+        # names that some exporters use, lists, and keys that are not ASCII
+        (
+            "config.json",
+            {"quantization_config": {"kv_cache_quant_method": "fp8"}},
+            ["quantization_config.kv_cache_quant_method"],
+        ),
+        ("config.json", {"größe": {"kv_cache_dtype": "fp8_e5m2"}}, ["größe.kv_cache_dtype"]),
+        (
+            "config.json",
+            {"experts": [{}, {"quantization_config": {"kv_cache_scheme": SCHEME}}]},
+            ["experts.1.quantization_config.kv_cache_scheme"],
+        ),
+        (
+            "config.json",
+            {"quantization_config": {"kv_cache_scheme": [SCHEME]}},
+            ["quantization_config.kv_cache_scheme"],
+        ),
         # other keys and other values
+        ("config.json", {"kv_cache_dtype": "auto", "mamba_ssm_cache_dtype": "float32"}, []),
         ("config.json", {"quantization_config": {"quant_algo": "FP8", "kv_cache_scheme": None}}, []),
         ("config.json", {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3"}}, []),
         ("config.json", {"note": "kv_cache_scheme", "keys": ["kv_cache_quant_algo"]}, []),
@@ -81,12 +100,13 @@ EIGHT_BIT = {"dynamic": False, "num_bits": 8, "type": "float"}
 def test_where_directives_are_found(file: str, document: Any, paths: list[str]) -> None:
     data = json.dumps(document, indent=1).encode()
     found = _kv_cache.find_directives({file: data})
-    assert [_kv_cache.dotted(item.path) for item in found] == paths
+    assert [dotted(item.path) for item in found] == paths
     assert {item.file for item in found} <= {file}
-    stripped = _kv_cache.without_directives(file, data)
-    assert _kv_cache.find_directives({file: stripped}) == []
-    assert (stripped == data) == (not paths)
-    assert _kv_cache.with_directives(file, stripped, found) == data
+    stripped = _kv_cache.strip(file, data)
+    assert _kv_cache.find_directives({file: stripped.content}) == []
+    assert (stripped.content == data) == (not paths)
+    assert _kv_cache.undo(stripped.content, stripped.edits) == data
+    assert _kv_cache.put_back(file, stripped.content, stripped.edits) == data
 
 
 @pytest.mark.parametrize(
@@ -116,22 +136,93 @@ def test_which_values_ask_for_a_quantised_cache(value: object, expected: bool) -
 
 def test_a_key_written_twice_is_taken_out_twice() -> None:
     data = b'{"kv_cache_quant_algo": "FP8", "kv_cache_quant_algo" : "NVFP4"}'
-    stripped = _kv_cache.without_directives("config.json", data)
-    assert stripped == b'{"kv_cache_quant_algo": null, "kv_cache_quant_algo" : null}'
-    found = _kv_cache.find_directives({"config.json": data})
-    assert _kv_cache.with_directives("config.json", stripped, found) == data
+    stripped = _kv_cache.strip("config.json", data)
+    assert stripped.content == b'{"kv_cache_quant_algo": null, "kv_cache_quant_algo" : null}'
+    assert _kv_cache.put_back("config.json", stripped.content, stripped.edits) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "removed"),
+    [
+        (b'{"kv_cache_scheme": {}}', b"{}"),
+        (b'{ "kv_cache_scheme" : {} }', b"{  }"),
+        (b'{"a": 1, "kv_cache_scheme": "FP8"}', b'{"a": 1}'),
+        (b'{"a": 1,\r\n "kv_cache_scheme": "FP8"\r\n}\r\n', b'{"a": 1\r\n}\r\n'),
+        (b'{"kv_cache_scheme": "FP8", "a": 1}', b'{"a": 1}'),
+        (b'{"a": 1, "kv_cache_scheme": "FP8", "b": 2}', b'{"a": 1, "b": 2}'),
+        (b'{"kv_cache_scheme": 1, "kv_cache_dtype": "fp8", "b": 2}', b'{"b": 2}'),
+        (b'{"b": 2, "kv_cache_scheme": 1, "kv_cache_dtype": "fp8"}', b'{"b": 2}'),
+        (b'{"kv_cache_scheme": 1, "kv_cache_dtype": "fp8"}', b"{}"),
+        (b'{"kv_cache_scheme": 1, "b": 2, "kv_cache_dtype": "fp8"}', b'{"b": 2}'),
+        (b'{"kv_cache_scheme": null, "kv_cache_dtype": "fp8"}', b'{"kv_cache_scheme": null}'),
+        (b'[{"x": {"kv_cache_scheme": 8}}, 5]', b'[{"x": {}}, 5]'),
+        (b'{"a": []}', b'{"a": []}'),
+    ],
+)
+def test_keys_are_removed_with_their_commas(data: bytes, removed: bytes) -> None:
+    stripped = _kv_cache.strip("config.json", data, _kv_cache.REMOVE)
+    assert stripped.content == removed
+    assert _kv_cache.undo(stripped.content, stripped.edits) == data
+
+
+NESTED = {"producer": {"name": "modelopt"}, "quantization": {"kv_cache_quant_algo": "FP8"}}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "document", "reader", "engine"),
+    [
+        ("NVFP4", NESTED, "vLLM's ModelOptNvFp4Config", "vllm"),
+        ("W4A16_NVFP4", NESTED, "vLLM's ModelOptNvFp4Config", "vllm"),
+        ("MXFP8", NESTED, "ModelOptMxFp8Config", "vllm"),
+        ("NVFP4", NESTED, "SGLang's PetitNvFp4Config", "sglang"),
+        ("MIXED_PRECISION", NESTED, "SGLang's get_quant_config", "sglang"),
+    ],
+)
+def test_a_key_that_a_reader_needs_is_not_removed(
+    algorithm: str, document: dict[str, Any], reader: str, engine: str
+) -> None:
+    section = {**document["quantization"], "quant_algo": algorithm}
+    data = json.dumps({**document, "quantization": section}).encode()
+    with pytest.raises(RequiredKeyError, match=rf"hf_quant_config.json: the key .*{reader}.* method nullify"):
+        _kv_cache.strip("hf_quant_config.json", data, _kv_cache.REMOVE, engine)
+    with pytest.raises(RequiredKeyError):
+        _kv_cache.strip("hf_quant_config.json", data, _kv_cache.REMOVE)
+    assert b'"kv_cache_quant_algo": null' in _kv_cache.strip("hf_quant_config.json", data).content
+
+
+@pytest.mark.parametrize(
+    ("section", "engine"),
+    [
+        ({"quant_algo": "NVFP4", "kv_cache_scheme": EIGHT_BIT}, ""),  # ModelOpt's flat form
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": SCHEME}, ""),
+        ({"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}, ""),
+        ({"quantization": {"quant_algo": "NVFP4", "kv_cache_scheme": EIGHT_BIT}}, ""),
+        ({"quant_algo": "MIXED_PRECISION", "kv_cache_scheme": EIGHT_BIT}, "vllm"),
+        (
+            {"quant_algo": "MIXED_PRECISION", "kv_cache_scheme": EIGHT_BIT, "kv_cache_quant_algo": None},
+            "sglang",
+        ),
+    ],
+)
+def test_a_key_that_no_reader_needs_is_removed(section: dict[str, Any], engine: str) -> None:
+    data = json.dumps({"quantization_config": section}).encode()
+    stripped = _kv_cache.strip("config.json", data, _kv_cache.REMOVE, engine)
+    assert _kv_cache.find_directives({"config.json": stripped.content}) == []
+    assert len(json.loads(stripped.content)["quantization_config"]) == len(section) - (
+        "quantization" not in section
+    )
 
 
 def test_a_value_that_was_set_meanwhile_stays() -> None:
-    found = _kv_cache.find_directives({"config.json": b'{"kv_cache_quant_algo": "FP8"}'})
+    edits = _kv_cache.strip("config.json", b'{"kv_cache_quant_algo": "FP8"}').edits
     now = b'{"kv_cache_quant_algo": "NVFP4"}'
-    assert _kv_cache.with_directives("config.json", now, found) == now
+    assert _kv_cache.put_back("config.json", now, edits) == now
 
 
 def test_a_key_that_is_gone_is_named() -> None:
-    found = _kv_cache.find_directives({"config.json": b'{"a": {"kv_cache_quant_algo": "FP8"}}'})
-    with pytest.raises(_kv_cache.RestoreError, match=r'config.json has no key a.kv_cache_quant_algo .*"FP8"'):
-        _kv_cache.with_directives("config.json", b"{}", found)
+    edits = _kv_cache.strip("config.json", b'{"a": {"kv_cache_quant_algo": "FP8"}}').edits
+    with pytest.raises(_kv_cache.RestoreError, match=r'has no key a.kv_cache_quant_algo .*"FP8"'):
+        _kv_cache.put_back("config.json", b"{}", edits)
 
 
 def test_broken_json_is_named() -> None:

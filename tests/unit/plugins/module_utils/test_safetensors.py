@@ -64,7 +64,8 @@ def test_tensors_and_header_hash() -> None:
     header = json.dumps(tensors).encode()
     content = file_of(header, 8)
     shard = _safetensors.judge(len(content), content[:512], header)
-    assert shard.tensors == ("b", "a")
+    assert list(shard.tensors) == ["b", "a"]
+    assert shard.bytes_by_dtype == {"U8": 8}
     assert shard.expected_size == len(content)
     assert len(shard.header_sha256) == 64
 

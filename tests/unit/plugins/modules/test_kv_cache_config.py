@@ -108,9 +108,8 @@ def test_record_has_the_values_as_written(
     serve()
     kv("absent")
     record = json.loads((path / ".firsttoken" / "kv_cache.json").read_text())
-    assert record["files"] == {
-        "hf_quant_config.json": [{"path": ["quantization", "kv_cache_quant_algo"], "original": '"FP8"'}]
-    }
+    (edit,) = record["files"]["hf_quant_config.json"]["edits"]
+    assert (edit["path"], edit["original"]) == (["quantization", "kv_cache_quant_algo"], '"FP8"')
 
 
 @pytest.mark.parametrize("state", ["present", "absent"])

@@ -34,6 +34,12 @@ def info(run_module: Any) -> Callable[..., dict[str, Any]]:
     return run
 
 
+def quantization(file: str, form: str, method: str, algorithm: str, **more: Any) -> dict[str, Any]:
+    path = {"hf_quant_config.json": "", "config.json": "quantization_config"}[file]
+    found = {"form": form, "method": method, "algorithm": algorithm, "bits": None, "group_size": None}
+    return {**found, "file": file, "path": path, **more}
+
+
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
@@ -45,7 +51,9 @@ def info(run_module: Any) -> Callable[..., dict[str, Any]]:
                 "dtype": "bfloat16",
                 "context_length": 8192,
                 "quantization": None,
+                "kv_cache_dtype": None,
                 "kv_cache_directives": [],
+                "draft": {"method": None, "directories": []},
                 "tokenizer": "tokenizer.json",
                 "chat_template": "chat_template.jinja",
                 "complete": True,
@@ -54,8 +62,10 @@ def info(run_module: Any) -> Callable[..., dict[str, Any]]:
         (
             "modelopt_nested",
             {
-                "context_length": 163840,
-                "quantization": {"file": "hf_quant_config.json", "method": "modelopt", "algorithm": "NVFP4"},
+                "quantization": quantization(
+                    "hf_quant_config.json", "modelopt_nested", "modelopt", "NVFP4", group_size=16
+                ),
+                "kv_cache_dtype": "fp8",
                 "kv_cache_directives": [
                     {
                         "file": "hf_quant_config.json",
@@ -67,18 +77,25 @@ def info(run_module: Any) -> Callable[..., dict[str, Any]]:
         ),
         (
             "modelopt_flat",
-            {"quantization": {"file": "config.json", "method": "modelopt", "algorithm": "NVFP4"}},
+            {
+                "quantization": quantization(
+                    "config.json", "modelopt_flat", "modelopt", "NVFP4", bits=4, group_size=16
+                )
+            },
         ),
         (
             "compressed_tensors",
             {
                 "dtype": "bfloat16",
                 "context_length": 262144,
-                "quantization": {
-                    "file": "config.json",
-                    "method": "compressed-tensors",
-                    "algorithm": "nvfp4-pack-quantized",
-                },
+                "quantization": quantization(
+                    "config.json",
+                    "compressed_tensors",
+                    "compressed-tensors",
+                    "nvfp4-pack-quantized",
+                    bits=4,
+                    path="text_config.quantization_config",
+                ),
             },
         ),
     ],
@@ -86,11 +103,16 @@ def info(run_module: Any) -> Callable[..., dict[str, Any]]:
 def test_facts(models: Any, info: Any, tmp_path: Path, form: str, expected: dict[str, Any]) -> None:
     model = info(models.make(tmp_path / "model", form))
     assert {key: model[key] for key in expected} == expected
+    size = len(models.shard())
+    shard = {"file": "model.safetensors", "state": "whole", "size_bytes": size, "expected_size_bytes": size}
     assert model["weights"] == {
         "format": "safetensors",
         "files": ["model.safetensors"],
-        "size_bytes": len(models.shard()),
+        "size_bytes": size,
+        "bytes_by_dtype": {"BF16": 16},
+        "tensors": 1,
         "checked": "headers",
+        "shards": [shard],
     }
 
 
@@ -173,13 +195,182 @@ def test_unfinished_download_is_mentioned(models: Any, run_module: Any, tmp_path
     assert "A download into this directory has not finished" in run_module(main, {"path": str(path)})["msg"]
 
 
-def test_what_the_index_does_not_name_is_a_note(models: Any, info: Any, tmp_path: Path) -> None:
-    one = numbered(1, 1)
-    files = {one: models.shard(["other"]), "model.safetensors.index.json": index(one)}
+def weight_map(places: dict[str, str]) -> bytes:
+    return json.dumps({"metadata": {"total_size": 1}, "weight_map": places}).encode()
+
+
+def disagreements(shard: Callable[..., bytes]) -> dict[str, tuple[dict[str, bytes], str, str]]:
+    """Files over a whole model, a problem (or none), and a note (or none)."""
+    one, two = numbered(1, 2), numbered(2, 2)
+    index_file = "model.safetensors.index.json"
+    other_type = shard(["a"]).replace(b"BF16", b"F16 ").replace(b'"F16 "', b'"F16" ')
+    return {
+        "agrees": (
+            {one: shard(["a"]), two: shard(["b"]), index_file: weight_map({"a": one, "b": two})},
+            "",
+            "",
+        ),
+        "extra file": (
+            {one: shard(["a"]), index_file: weight_map({"a": one})},
+            "",
+            f"not named in {index_file} and not read by the engines: model.safetensors",
+        ),
+        "moved": (
+            {one: shard(["a"]), two: shard(["b"]), index_file: weight_map({"a": two, "b": one})},
+            "",
+            f"{index_file} names another shard for 2 tensors than holds them; a is in {one}, not in {two}",
+        ),
+        "gone": (
+            {one: shard(["a"]), index_file: weight_map({"a": one, "b": one})},
+            f"{index_file} names 1 tensor that no shard holds; b is said to be in {one}",
+            "",
+        ),
+        "unnamed": (
+            {one: shard(["a", "b"]), index_file: weight_map({"a": one})},
+            "",
+            f"{index_file} leaves out 1 tensor of the shards; b is the first",
+        ),
+        "twice alike": (
+            {one: shard(["a"]), two: shard(["a", "b"]), index_file: weight_map({"a": one, "b": two})},
+            "",
+            f"{two} repeats 1 tensor of {one}; a is the first",
+        ),
+        "twice unlike": (
+            {one: shard(["a"]), two: other_type, index_file: weight_map({"a": one, "c": two})},
+            f"{two} has the tensor a as F16 [8], {one} has it as BF16 [8]: files of two revisions are mixed",
+            "",
+        ),
+    }
+
+
+@pytest.mark.parametrize("case", sorted(disagreements(lambda _names: b"")))
+def test_shards_and_their_index(models: Any, info: Any, tmp_path: Path, case: str) -> None:
+    files, problem, note = disagreements(models.shard)[case]
+    model = info(models.make(tmp_path / "model", files=files), require_complete=False)
+    problems = [f"{item['file']} {item['problem']}" for item in model["problems"]]
+    assert [text for text in problems if text.startswith(problem)] or not problem, problems
+    assert bool(problems) == bool(problem)
+    assert [text for text in model["notes"] if text.startswith(note)] or not note, model["notes"]
+
+
+def test_the_state_of_every_shard(models: Any, info: Any, tmp_path: Path) -> None:
+    whole = models.shard()
+    shards = {
+        "whole": whole,
+        "truncated": whole[:-1],
+        "too_long": whole + b"x",
+        "empty": b"",
+        "lfs_pointer": LFS,
+        "web_page": b"<!DOCTYPE html>",
+        "text": b"Entry not found",
+        "no_header": b"\xff" * 40,
+        "invalid_header": whole[:8] + whole[8:].replace(b"BF16", b'F32"').replace(b'"F32""', b'"F32" '),
+    }
+    files = {numbered(number, 10): data for number, data in enumerate(shards.values(), 1)}
+    path = models.make(
+        tmp_path / "model", files={**files, "model.safetensors.index.json": index(*files, numbered(10, 10))}
+    )
+    weights = info(path, require_complete=False)["weights"]
+    assert [item["state"] for item in weights["shards"]] == [*shards, "missing"]
+    assert weights["shards"][1] == {
+        "file": numbered(2, 10),
+        "state": "truncated",
+        "size_bytes": len(whole) - 1,
+        "expected_size_bytes": len(whole),
+    }
+    assert weights["files"] == list(files)
+    assert weights["bytes_by_dtype"] == {"BF16": 48}  # also of those whose length is wrong
+
+
+def test_shards_by_number_alone(models: Any, info: Any, tmp_path: Path) -> None:
+    path = models.make(
+        tmp_path / "model", files={numbered(1, 3): models.shard(), numbered(3, 3): models.shard(["b"])}
+    )
+    (path / "model.safetensors").unlink()
+    weights = info(path, require_complete=False)["weights"]
+    assert [(item["file"], item["state"]) for item in weights["shards"]] == [
+        (numbered(1, 3), "whole"),
+        (numbered(2, 3), "missing"),
+        (numbered(3, 3), "whole"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"model_type": "llama"}, "config.json has no architectures"),
+        ({"architectures": [], "model_type": "llama"}, "config.json has no architectures"),
+        (
+            {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
+            "config.json has no num_hidden_layers",
+        ),
+    ],
+)
+def test_a_config_that_says_too_little(
+    models: Any, info: Any, tmp_path: Path, config: dict[str, Any], problem: str
+) -> None:
+    model = info(models.make(tmp_path / "model", files={"config.json": json.dumps(config).encode()}))
+    assert model["architecture"] is None
+    assert model["architecture_problem"].startswith(problem)
+    assert model["complete"] is True
+
+
+def test_a_config_that_says_nothing_is_a_problem(models: Any, info: Any, tmp_path: Path) -> None:
+    model = info(models.make(tmp_path / "model", files={"config.json": b"{}"}), require_complete=False)
+    assert model["problems"] == [
+        {
+            "file": "config.json",
+            "problem": "names no architectures and no model_type: no engine can tell what it is",
+        }
+    ]
+
+
+ARCHITECTURES = Path(__file__).parents[3] / "fixtures" / "architectures"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "form"),
+    [
+        (
+            "Kimi-K2.5-NVFP4",
+            {"attention": "mla", "section": "text_config", "layers": 61, "multimodal": True},
+            "modelopt",
+        ),
+        ("SmolLM2-135M-Instruct", {"attention": "gqa", "heads": 9, "kv_heads": 3, "vocabulary": 49152}, ""),
+        ("gpt-oss-120b", {"attention": "sliding_window", "experts": 128, "sliding_window": 128}, "mxfp4"),
+        ("gemma-3-27b-it", {"attention": "sliding_window", "head_dim": 128}, ""),
+        ("Qwen3-Next-80B-A3B-Instruct", {"attention": "hybrid"}, ""),
+        ("Qwen3-235B-A22B-FP8", {"attention": "gqa", "kv_heads": 4}, "fp8"),
+    ],
+)
+def test_published_configurations(
+    *, models: Any, info: Any, tmp_path: Path, name: str, expected: dict[str, Any], form: str
+) -> None:
+    files = {file.name: file.read_bytes() for file in (ARCHITECTURES / name).iterdir()}
     model = info(models.make(tmp_path / "model", files=files))
-    assert model["weights"]["files"] == [one]
-    assert any("not named in" in note and "model.safetensors" in note for note in model["notes"])
-    assert any("1 tensors are not in the shard" in note for note in model["notes"])
+    assert {key: model["architecture"][key] for key in expected} == expected
+    assert model["architecture_problem"] == ""
+    assert (model["quantization"] or {"form": ""})["form"].startswith(form)
+
+
+def test_a_draft_model_beside_the_model(models: Any, info: Any, tmp_path: Path) -> None:
+    draft = json.dumps(
+        {
+            "architectures": ["LlamaForCausalLMEagle3"],
+            "quantization_config": {"quant_method": "modelopt", "kv_cache_scheme": "FP8"},
+        }
+    ).encode()
+    path = models.make(tmp_path / "model", files={"eagle3/config.json": draft, "assets/logo.json": b"{}"})
+    model = info(path)
+    assert model["draft"] == {"method": None, "directories": ["eagle3"]}
+    assert [(item["file"], item["path"]) for item in model["kv_cache_directives"]] == [
+        ("eagle3/config.json", "quantization_config.kv_cache_scheme")
+    ]
+
+
+def test_broken_json_of_a_draft_model_is_passed_over(models: Any, info: Any, tmp_path: Path) -> None:
+    path = models.make(tmp_path / "model", files={"eagle3/config.json": b"{"})
+    assert info(path)["complete"] is True
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The decision about the KV cache of a model directory, for one engine and the GPUs of one host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.firsttoken.serving.plugins.module_utils import (
+    _attention,
+    _kv_declaration,
+    _model_config,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import (
+    FLAG,
+    LEAVE,
+    REFUSE,
+    STRIP,
+    Decision,
+    Situation,
+    decide,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import (
+    MHA,
+    MLA,
+    MLA_SPARSE,
+    OTHER,
+    Capability,
+)
+
+_CAPABILITY = re.compile(r"(\d+)\.(\d+)")
+_STRICTEST_LAST = (LEAVE, FLAG, STRIP, REFUSE)
+
+
+@dataclass(frozen=True)
+class Server:
+    """What will serve the model. ``capabilities`` are those of its GPUs, none for the engine's CPU build."""
+
+    engine: str
+    version: str
+    capabilities: tuple[Capability, ...] = ()
+    requested: str = ""  # KV cache type that the user gives the server
+
+
+def capability(text: str) -> tuple[int, int]:
+    """Read a compute capability such as ``12.0``. Raises ValueError."""
+    match = _CAPABILITY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a compute capability, such as '12.0'")
+    return int(match[1]), int(match[2])
+
+
+def kv_attention(architecture: _model_config.Architecture) -> str:
+    """Name the attention as the tables know it; a hybrid model goes by its attention layers."""
+    kinds = {cache.kind for cache in architecture.caches}
+    if _attention.UNKNOWN in kinds:
+        return OTHER
+    if architecture.attention == "mla_sparse":
+        return MLA_SPARSE
+    return MLA if _attention.MLA in kinds else MHA
+
+
+def decide_for(
+    config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None, server: Server
+) -> Decision:
+    """Decide for a model directory; on unlike GPUs, what the most demanding one needs.
+
+    Raises ArchitectureError where ``config.json`` does not say what the model is.
+    """
+    architecture = _model_config.architecture(config)
+    declared = _kv_declaration.read_by(server.engine, config, hf_quant_config)
+    return _strictest(
+        decide(
+            Situation(
+                engine=server.engine,
+                version=server.version,
+                capability=gpu,
+                attention=kv_attention(architecture),
+                form=declared.form,
+                declared=declared.dtype,
+                model_dtype=architecture.dtype or "",
+                requested=server.requested,
+                architecture=architecture.name,
+            )
+        )
+        for gpu in server.capabilities or (None,)
+    )
+
+
+def _strictest(decisions: Iterable[Decision]) -> Decision:
+    return max(decisions, key=lambda decision: _STRICTEST_LAST.index(decision.action))
