@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +56,7 @@ class Shard:
     state: str = WHOLE
     problem: str = ""
     expected_size: int | None = None
-    tensors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)  # as in the header
+    tensors: Mapping[str, int] = field(default_factory=dict, repr=False)  # name -> bytes
     bytes_by_dtype: Mapping[str, int] = field(default_factory=dict, repr=False)
     header_sha256: str = ""
 
@@ -109,7 +110,7 @@ def judge(size: int, head: bytes, header: bytes) -> Shard:
         text = f"is truncated inside its header: {size} bytes, the header alone ends at {end}"
         return Shard(size, TRUNCATED, text, end)
     try:
-        tensors, by_dtype, data_bytes = _tensors(header)
+        tensors, by_dtype, data_bytes = _summary(_tensors(header))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         text = "has an invalid safetensors header: not the JSON of tensors and offsets"
         return Shard(size, INVALID_HEADER, text)
@@ -129,15 +130,20 @@ def header_length(head: bytes) -> int:
     return int.from_bytes(head[:LENGTH_BYTES], "little")
 
 
-def read(path: Path) -> Shard:
-    """Read the header of one file and judge it. Raises OSError."""
+def read_header(path: Path) -> tuple[int, bytes, bytes]:
+    """Read what ``judge`` wants of one file: its size, its first bytes, its header. Raises OSError."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-        size = path.stat().st_size
+        size = os.fstat(file.fileno()).st_size
         if _fault_before_header(size, head):
-            return judge(size, head, b"")
+            return size, head, b""
         file.seek(LENGTH_BYTES)
-        return judge(size, head, file.read(header_length(head)))
+        return size, head, file.read(header_length(head))
+
+
+def read(path: Path) -> Shard:
+    """Read the header of one file and judge it. Raises OSError."""
+    return judge(*read_header(path))
 
 
 def _fault_before_header(size: int, head: bytes) -> Fault | None:
@@ -154,21 +160,35 @@ def _fault_before_header(size: int, head: bytes) -> Fault | None:
     return None
 
 
-def _tensors(header: bytes) -> tuple[dict[str, Any], dict[str, int], int]:
-    """Read the tensors, their bytes by type, and where they end. Raises for what the library refuses."""
-    document = json.loads(header)
+def describe(path: Path, tensor: str) -> str:
+    """Give a tensor's type and shape as its file's header has them. Raises OSError."""
+    with path.open("rb") as file:
+        entry = _tensors(file.read(header_length(file.read(LENGTH_BYTES))))[tensor]
+    return f"{entry['dtype']} {entry['shape']}"
+
+
+def _tensors(header: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(header)
     document.pop("__metadata__", None)
+    return document
+
+
+def _summary(tensors: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int], int]:
+    """Give the tensors' bytes, these by type, and where they end. Raises for what the library refuses."""
+    sizes: dict[str, int] = {}
     by_dtype: dict[str, int] = {}
     end = total = 0
-    for tensor in document.values():
+    for name, tensor in tensors.items():
         begin, tensor_end = tensor["data_offsets"]
         dtype, length = tensor["dtype"], tensor_end - begin
         bits = _BITS.get(dtype)
         if begin < 0 or length < 0 or (bits and math.prod(tensor["shape"]) * bits != length * 8):
             raise ValueError(tensor)
+        sizes[name] = length
         by_dtype[dtype] = by_dtype.get(dtype, 0) + length
         total += length
-        end = max(end, tensor_end)
+        if tensor_end > end:  # noqa: PLR1730 (this runs for every tensor, and max() is a call)
+            end = tensor_end
     if total != end:
         raise ValueError("tensors overlap or leave holes")
-    return document, by_dtype, end
+    return sizes, by_dtype, end

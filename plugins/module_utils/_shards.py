@@ -99,35 +99,58 @@ def _safetensors_weights(
         present = [name for name in present if name in wanted]
     else:
         wanted = set(present) | set(_missing_by_number(present, found))
+    # Slow storage is asked for several headers at a time; reading JSON in threads would only cost time.
     with ThreadPoolExecutor(_READERS) as pool:
-        shards = dict(zip(present, pool.map(lambda name: _read(directory / name), present)))
+        headers = pool.map(lambda name: _read_header(directory / name), present)
+        shards = {name: _judge(header) for name, header in zip(present, headers)}
     for name, shard in shards.items():
         found.hashes[name] = shard.header_sha256
         if shard.problem:
             found.add(name, shard.problem)
     if all(shard.state == _safetensors.WHOLE for shard in shards.values()) and wanted <= set(present):
-        _compare(weight_map, shards, found)
+        _compare(directory, weight_map, shards, found)
     shards.update({name: Shard(0, _safetensors.MISSING, "is missing") for name in wanted - set(present)})
     size = sum(files[name].size for name in present)
     return Weights("safetensors", tuple(present), size, "headers", dict(sorted(shards.items())))
 
 
-def _read(path: Path) -> Shard:
+def _read_header(path: Path) -> tuple[int, bytes, bytes] | OSError:
     try:
-        return _safetensors.read(path)
+        return _safetensors.read_header(path)
     except OSError as exc:
-        return Shard(0, _safetensors.UNREADABLE, unreadable(exc))
+        return exc
 
 
-def _compare(weight_map: Mapping[str, str], shards: Mapping[str, Shard], found: Findings) -> None:
+def _judge(header: tuple[int, bytes, bytes] | OSError) -> Shard:
+    if isinstance(header, OSError):
+        return Shard(0, _safetensors.UNREADABLE, unreadable(header))
+    return _safetensors.judge(*header)
+
+
+def _compare(
+    directory: Path, weight_map: Mapping[str, str], shards: Mapping[str, Shard], found: Findings
+) -> None:
     """Look whether the shards and their index are of one piece."""
+    places: dict[str, str] = {}
+    for file, shard in shards.items():
+        places.update(dict.fromkeys(shard.tensors, file))
+    if places == weight_map and len(places) == sum(len(shard.tensors) for shard in shards.values()):
+        return
+    _look_for_repeats(directory, shards, found)
+    _compare_index(weight_map, places, found)
+
+
+def _look_for_repeats(directory: Path, shards: Mapping[str, Shard], found: Findings) -> None:
     places: dict[str, str] = {}
     for file, shard in shards.items():
         twice = places.keys() & shard.tensors.keys()
         if twice:
-            _compare_twice(sorted(twice), file, places, shards, found)
+            _compare_twice(directory, sorted(twice), file, places, found)
         places.update(dict.fromkeys(shard.tensors, file))
-    if not weight_map or places == weight_map:
+
+
+def _compare_index(weight_map: Mapping[str, str], places: Mapping[str, str], found: Findings) -> None:
+    if not weight_map:
         return
     gone = [name for name in weight_map if name not in places]
     if gone:
@@ -152,19 +175,16 @@ def _count(names: Sequence[str]) -> str:
 
 
 def _compare_twice(
-    names: Sequence[str],
-    file: str,
-    places: Mapping[str, str],
-    shards: Mapping[str, Shard],
-    found: Findings,
+    directory: Path, names: Sequence[str], file: str, places: Mapping[str, str], found: Findings
 ) -> None:
     for name in names:
-        first, second = shards[places[name]].tensors[name], shards[file].tensors[name]
-        if (first["dtype"], first["shape"]) != (second["dtype"], second["shape"]):
+        first = _safetensors.describe(directory / places[name], name)
+        second = _safetensors.describe(directory / file, name)
+        if first != second:
             found.add(
                 file,
-                f"has the tensor {name} as {second['dtype']} {second['shape']}, {places[name]} has it as "
-                f"{first['dtype']} {first['shape']}: files of two revisions are mixed",
+                f"has the tensor {name} as {second}, {places[name]} has it as {first}: files of two "
+                "revisions are mixed",
             )
             return
     found.note(f"{file} repeats {_count(names)} of {places[names[0]]}; {names[0]} is the first")
@@ -175,7 +195,7 @@ def _weight_map(index: str, contents: Mapping[str, bytes], found: Findings) -> M
     if document is None:
         return {}
     weight_map = document.get("weight_map")
-    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+    if not isinstance(weight_map, dict) or not set(map(type, weight_map.values())) <= {str}:
         found.add(index, "has no weight_map of tensor names to file names")
         return {}
     return weight_map
