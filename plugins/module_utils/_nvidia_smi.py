@@ -203,7 +203,7 @@ def parse_topology(table: str) -> dict[int, Connection]:
     found = {}
     for cells in (line.split() for line in lines if line.startswith("GPU")):
         row = _GPU_COLUMN.fullmatch(cells[0])
-        if row is None or len(cells) <= len(devices):
+        if row is None or not devices or len(cells) <= len(devices):
             continue
         links = {other: link for other, link in zip(columns, cells[1:]) if other != row[1]}
         places = [text_value(cell) for cell in cells[1 + len(devices) :]]

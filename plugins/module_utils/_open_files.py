@@ -33,7 +33,7 @@ def find_holders(prefix: str, *, root: str = "/proc", pids: Iterable[int] | None
     base = os.fsencode(root.rstrip("/") or "/")
     names = (b"%d" % pid for pid in pids) if pids is not None else _process_names(base)
     files: dict[int, tuple[str, ...]] = {}
-    unreadable = set()
+    unreadable: set[int] = set()
     for name in names:
         directory = base + b"/" + name
         try:
@@ -47,7 +47,8 @@ def find_holders(prefix: str, *, root: str = "/proc", pids: Iterable[int] | None
             continue  # it has ended
         if found:
             files[int(name)] = tuple(sorted(os.fsdecode(path) for path in found))
-    return Holders(files, frozenset(unreadable))
+    # An init that not even root may look into holds no GPU.
+    return Holders(files, frozenset(unreadable - {1} if os.geteuid() == 0 else unreadable))
 
 
 def open_files(directory: bytes) -> list[bytes]:

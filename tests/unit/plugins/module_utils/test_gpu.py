@@ -1,18 +1,21 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""nvidia-smi's recorded output and its recorded ways to fail."""
+"""Asking nvidia-smi, and its recorded ways to fail."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils import _gpu
+from ansible_collections.firsttoken.serving.plugins.module_utils import _gpu_failures as failures
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import CommandOutput
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu_types import STATUSES, GPUReport
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "nvidia-smi"
-UUID = "GPU-00000000-0000-0000-0000-000000000001"
+EMPTY = CommandOutput(0, "", "")
 
 
 def recorded(name: str) -> str:
@@ -23,89 +26,9 @@ def answering(outputs: dict[str, CommandOutput]) -> Any:
     return lambda argv, **_options: outputs["xml" if "-x" in argv else "csv"]
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "number"),
-    [
-        ("7195 MiB", "7195 MiB", 7195),
-        ("0 MiB", "0 MiB", 0),
-        ("N/A", None, None),
-        ("[N/A]", None, None),
-        ("[Not Supported]", None, None),
-        ("Not Supported", None, None),
-        ("[Unknown Error]", None, None),
-        ("[Insufficient Permissions]", None, None),
-        ("Requested functionality has been deprecated", None, None),
-        ("None", None, None),
-        ("", None, None),
-        (None, None, None),
-        ("NVIDIA H200", "NVIDIA H200", None),
-    ],
-)
-def test_field_values(text: str | None, value: str | None, number: int | None) -> None:
-    assert (_gpu.text_value(text), _gpu.number_value(text)) == (value, number)
-
-
-@pytest.mark.parametrize(
-    ("name", "used_mib", "processes"),
-    [
-        ("h200-idle.xml", 0, []),
-        ("h200-two-workers.xml", 7195, [(438, 3590), (439, 3590)]),
-        ("h200-orphans.xml", 7195, [(438, 3590), (439, 3590)]),
-        ("vllm-orphans.xml", 29893, [(1060, 29884)]),
-    ],
-)
-def test_recorded_h200(name: str, used_mib: int, processes: list[tuple[int, int]]) -> None:
-    report = _gpu.parse_report(recorded(name))
-    assert (report.status, report.driver_version, report.cuda_version) == ("ok", "580.159.04", "13.0")
-    (gpu,) = report.gpus
-    assert (gpu.name, gpu.uuid, gpu.memory_total_mib, gpu.mig_mode) == (
-        "NVIDIA H200",
-        UUID,
-        143771,
-        "Disabled",
-    )
-    assert gpu.mig_devices == ()
-    assert gpu.memory_used_mib == used_mib
-    assert [(process.pid, process.used_memory_mib) for process in gpu.processes] == processes
-
-
-def test_process_name_is_what_the_driver_says() -> None:
-    (gpu,) = _gpu.parse_report(recorded("vllm-orphans.xml")).gpus
-    assert gpu.processes[0].name == "VLLM::EngineCore"
-
-
-MIG = """<?xml version="1.0" ?>
-<nvidia_smi_log><driver_version>580.159.04</driver_version><cuda_version>13.0</cuda_version>
-<gpu id="00000000:00:06.0"><product_name>NVIDIA H200</product_name><uuid>GPU-1</uuid>
-<mig_mode><current_mig>Enabled</current_mig></mig_mode>
-<mig_devices><mig_device><index>0</index><gpu_instance_id>2</gpu_instance_id>
-<compute_instance_id>0</compute_instance_id>
-<fb_memory_usage><total>71424 MiB</total><used>[N/A]</used><free>71382 MiB</free></fb_memory_usage>
-</mig_device></mig_devices>
-<fb_memory_usage><total>[Not Supported]</total><used>[Not Supported]</used></fb_memory_usage>
-<processes><process_info><gpu_instance_id>2</gpu_instance_id><compute_instance_id>0</compute_instance_id>
-<pid>77</pid><type>C</type>
-<process_name>[Insufficient Permissions]</process_name><used_memory>N/A</used_memory>
-</process_info><process_info><pid>N/A</pid></process_info></processes>
-</gpu></nvidia_smi_log>"""
-
-
-def test_mig_and_fields_without_a_value() -> None:
-    (gpu,) = _gpu.parse_report(MIG).gpus
-    assert gpu.mig_mode == "Enabled"
-    assert gpu.memory_total_mib is None
-    assert gpu.memory_free_mib is None
-    assert gpu.mig_devices == (_gpu.MIGDevice(0, 2, 0, 71424, None, 71382),)
-    assert gpu.processes == (_gpu.GPUProcess(77, "C", None, None, 2, 0),)
-
-
-def test_a_warning_before_the_document_is_skipped() -> None:
-    warned = "WARNING: infoROM is corrupted at gpu 0000:00:06.0\n" + recorded("h200-idle.xml")
-    assert len(_gpu.parse_report(warned).gpus) == 1
-
-
 def test_capabilities_and_indexes_come_from_the_second_query() -> None:
-    two = MIG.replace("</gpu>", "</gpu><gpu id='2'><uuid>GPU-2</uuid></gpu>")
+    gpus = "".join(f"<gpu id='{number}'><uuid>GPU-{number}</uuid></gpu>" for number in (1, 2))
+    two = f"<nvidia_smi_log>{gpus}</nvidia_smi_log>"
     outputs = {
         "xml": CommandOutput(0, two, ""),
         "csv": CommandOutput(0, "0, GPU-2, 12.0\n1, GPU-1, [N/A]\n", ""),
@@ -165,6 +88,30 @@ MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML lib
         pytest.param(
             CommandOutput(126, "", "nvidia-smi: Permission denied"), "error", "Permission denied", id="denied"
         ),
+        pytest.param(
+            CommandOutput(255, "Failed to initialize NVML: Unknown Error\n", ""),
+            "error",
+            "device nodes",
+            id="S-17, a container after a reload of systemd",
+        ),
+        pytest.param(
+            CommandOutput(4, "Failed to initialize NVML: Insufficient Permissions\n", ""),
+            "error",
+            "this user",
+            id="no permission",
+        ),
+        pytest.param(
+            CommandOutput(3, "Failed to initialize NVML: Driver Not Loaded\n", ""),
+            "driver_not_loaded",
+            "not loaded",
+            id="NVML's own words",
+        ),
+        pytest.param(
+            CommandOutput(1, "Failed to initialize NVML: Uninitialized\n", ""),
+            "error",
+            "not initialised",
+            id="S-11, asked too early in the boot",
+        ),
         pytest.param(CommandOutput(1, "", ""), "error", "exit code 1: no output", id="silent"),
         pytest.param(CommandOutput(0, "", ""), "error", "unexpected", id="empty answer"),
         pytest.param(CommandOutput(0, "<html/>", ""), "error", "html", id="other XML"),
@@ -179,8 +126,8 @@ def test_failures_are_told_apart(output: CommandOutput, status: str, words: str)
 
 
 def test_every_status_is_of_the_closed_list() -> None:
-    produced = {report.status for report in _gpu._FAILURES_BY_RC.values()} | {"ok", "no_driver", "error"}
-    assert produced == set(_gpu.STATUSES)
+    produced = {report.status for report in failures._BY_RC.values()} | {"ok", "no_driver", "error"}
+    assert produced == set(STATUSES)
 
 
 def test_no_gpu_in_the_document() -> None:
@@ -188,3 +135,27 @@ def test_no_gpu_in_the_document() -> None:
     report = _gpu.read_gpus(answering({"xml": CommandOutput(0, empty, "")}))
     assert (report.status, report.driver_version, report.gpus) == ("ok", "580.1", ())
     assert "no GPU" in report.message
+
+
+def test_the_connections_are_asked_for_where_there_are_two() -> None:
+    asked: list[Any] = []
+    table = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV18\t0-31\t0\n"
+
+    def run(argv: Any, **_options: object) -> CommandOutput:
+        asked.append(argv[1:])
+        return CommandOutput(0, table, "")
+
+    (one,) = _gpu.read_gpus(
+        answering({"xml": CommandOutput(0, recorded("h200-idle.xml"), ""), "csv": EMPTY})
+    ).gpus
+    single = GPUReport("ok", "1 GPU", gpus=(one,))
+    assert _gpu.with_topology(single, run) is single
+    two = _gpu.with_topology(GPUReport("ok", "", gpus=(one, replace(one, index=1))), run)
+    assert asked == [["topo", "-m"]]
+    assert (two.gpus[0].links, two.gpus[0].cpu_affinity, two.gpus[0].numa_node) == ({"1": "NV18"}, "0-31", 0)
+    assert two.gpus[1].links is None
+
+
+def test_the_librarys_version_is_told() -> None:
+    report = _gpu.read_gpus(answering({"xml": CommandOutput(18, MISMATCH, ""), "csv": EMPTY}))
+    assert "NVML library version: 560.35" in report.message

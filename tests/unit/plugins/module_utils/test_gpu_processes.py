@@ -1,222 +1,141 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose a process on a GPU is: the field's reports as tables of processes."""
+"""Who holds a GPU: the driver's list joined with open devices, each classified with its reason."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from ansible_collections.firsttoken.serving.plugins.module_utils import _gpu_processes as gpu_processes
-from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import (
-    GPU,
-    GPUProcess,
-    GPUReport,
-    parse_report,
-)
-from ansible_collections.firsttoken.serving.plugins.module_utils._processes import Process
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu_processes import Usage
+from ansible_collections.firsttoken.serving.plugins.module_utils._nvidia_smi import parse_report
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "nvidia-smi"
-TITLES = {"vllm": (r"VLLM::.*",), "sglang": (r"sglang::.*",)}
-CONTAINER = "9f3c" * 16
+INIT = "1 0 comm=systemd /sbin/init\n"
 
 
-def process(pid: int, title: str, ppid: int = 1, **more: object) -> Process:
-    comm = str(more.pop("comm", title.split(" ", 1)[0].rsplit("/", 1)[-1][:15]))
-    fields = {"state": "S", "pgid": pid, "sid": pid, "start_ticks": 1, "uid": 0, **more}
-    return Process(pid=pid, comm=comm, title=title, ppid=ppid, **fields)  # type: ignore[arg-type]
-
-
-INIT = process(1, "/sbin/init", 0, comm="systemd")
-
-
-def listed(*pids: int) -> GPUReport:
-    gpu = GPU(
-        0, "GPU-1", "NVIDIA H200", *[None] * 11, processes=tuple(GPUProcess(p, "C", "x", 100) for p in pids)
+def test_infrastructure_and_others_beside_an_orphan(tables: Any) -> None:  # Z-09
+    processes = tables.parse(
+        INIT
+        + """512 1 comm=nvidia-persiste /usr/bin/nvidia-persistenced
+        733 1 comm=nv-hostengine nv-hostengine -n
+        790 1 dcgm-exporter
+        4410 1 pgid=50 VLLM::Worker_TP0
+        5000 1 comm=python3 python3 train.py"""
     )
-    return GPUReport("ok", "", gpus=(gpu,))
+    found = tables.holders(processes, {512, 733, 790, 4410, 5000})
+    assert {pid: holder.kind for pid, holder in found.items()} == {
+        512: "infrastructure",
+        733: "infrastructure",
+        790: "infrastructure",
+        4410: "engine",
+        5000: "other",
+    }
+    assert [pid for pid, holder in found.items() if holder.orphan] == [4410]
 
 
-def classify(
-    report: GPUReport,
-    processes: list[Process],
-    *,
-    holding: tuple[int, ...] | None = None,
-    units: dict[str, str] | None = None,
-    unreadable: tuple[int, ...] = (),
-) -> dict[int, gpu_processes.Holder]:
-    """Classify; without ``holding``, everything that the driver lists also has the device open."""
-    pids = [p.pid for gpu in report.gpus for p in gpu.processes] if holding is None else holding
-    around = gpu_processes.Surroundings(
-        processes={p.pid: p for p in processes},
-        devices={pid: ["/dev/nvidia0"] for pid in pids if pid in {p.pid for p in processes}},
-        readable={p.pid for p in processes} - set(unreadable),
-        titles=TITLES,
-        units=units or {},
-    )
-    return {holder.pid: holder for holder in gpu_processes.holders(report, around)}
+def test_holders_that_the_driver_does_not_list(tables: Any) -> None:
+    processes = tables.parse(INIT + "60 1 pgid=50 VLLM::EngineCore")
+    holder = tables.holders(processes, [60], report=tables.report_of({}))[60]
+    assert (holder.listed_by_driver, holder.gpus, holder.devices) == (False, (), ("/dev/nvidia0",))
+    assert holder.orphan
 
 
-SHELL = process(21913, "-bash", 1, comm="bash")
-SERVER = process(50, "/opt/v/bin/python3 /opt/v/bin/vllm serve /m", 1, comm="vllm")
+def test_a_pid_that_is_not_here(tables: Any) -> None:  # Z-06
+    holder = tables.holders(tables.parse(INIT), [], report=tables.report_of({12345: 10151}))[12345]
+    assert (holder.kind, holder.process, holder.orphan) == ("foreign", None, False)
+    assert holder.gpus == (Usage(0, 10151),)
+    assert "another PID namespace, or the driver's entry is stale" in holder.reason
+
+
+def test_a_pid_that_proc_hides(tables: Any) -> None:
+    report = tables.report_of({60: 100})
+    holder = tables.holders(tables.parse(INIT), [], report=report, hidden=[60])[60]
+    assert (holder.kind, holder.orphan) == ("hidden", False)
+    assert "hidepid" in holder.reason
+
+
+def test_a_pid_that_means_another_process(tables: Any) -> None:
+    processes = tables.parse(INIT + "60 1 pgid=50 VLLM::EngineCore")
+    report = tables.report_of({60: 100})
+    assert tables.holders(processes, [], report=report)[60].kind == "foreign"
+    # A user that may not see its descriptors cannot say so, nor of one that has just ended.
+    assert tables.holders(processes, [], report=report, unreadable=[60])[60].kind == "engine"
+    ended = tables.parse(INIT + "60 1 state=Z comm=VLLM::EngineCor [VLLM::EngineCor]")
+    assert tables.holders(ended, [], report=report)[60].kind == "engine"
 
 
 @pytest.mark.parametrize(
-    ("processes", "orphans"),
-    [
-        pytest.param(
-            [
-                process(21955, "VLLM::EngineCore", 21913),
-                process(21981, "VLLM::Worker_TP0", 21955),
-                process(21982, "VLLM::Worker_TP1", 21955),
-                SHELL,
-            ],
-            {21955, 21981, 21982},
-            id="Z-01, the parent is the shell that started the server",
-        ),
-        pytest.param([INIT, process(60, "VLLM::EngineCore", 1)], {60}, id="re-parented to init"),
-        pytest.param([SERVER, process(60, "VLLM::EngineCore", 50)], set(), id="the server lives"),
-        pytest.param(
-            [SERVER, process(60, "VLLM::EngineCore", 50), process(61, "VLLM::Worker_TP0", 60)],
-            set(),
-            id="the server of the parent lives",
-        ),
-        pytest.param(
-            [
-                process(50, "python3 offline.py", 21913, comm="python3"),
-                SHELL,
-                process(60, "VLLM::EngineCore", 50),
-            ],
-            set(),
-            id="somebody's own program that uses the engine",
-        ),
-        pytest.param(
-            [process(1, "python3 -m vllm...", 0, comm="python3"), process(60, "VLLM::EngineCore", 1)],
-            set(),
-            id="the server is PID 1 of a container",
-        ),
-        pytest.param(
-            [process(1, "/bin/sleep 1d", 0), process(60, "VLLM::EngineCore", 1)],
-            {60},
-            id="PID 1 of a rented container",
-        ),
-        pytest.param([process(60, "VLLM::EngineCore", 59)], {60}, id="the parent vanished meanwhile"),
-        pytest.param(
-            [process(50, "[vllm]", 49, comm="vllm", state="Z"), process(60, "VLLM::EngineCore", 50)],
-            {60},
-            id="Z-08, the parent is a zombie",
-        ),
-        pytest.param([INIT, process(811, "sglang::scheduler", 1, comm="sglang::schedul")], {811}, id="Z-05"),
-        pytest.param(
-            [process(60, "VLLM::EngineCore", 61), process(61, "VLLM::EngineCore", 60)],
-            set(),
-            id="read in a race",
-        ),
-    ],
+    ("fields", "words"),
+    [("state=D", "uninterruptible"), ("state=Z", "(a zombie)"), ("state=S", "its parent is now /sbin/init")],
 )
-def test_orphans(processes: list[Process], orphans: set[int]) -> None:
-    found = classify(listed(*(p.pid for p in processes if "::" in p.title)), processes)
-    assert {pid for pid, holder in found.items() if holder.orphan} == orphans
-    assert all(holder.kind == "engine" for holder in found.values())
-
-
-@pytest.mark.parametrize(
-    ("unit", "container", "units", "orphan", "words"),
-    [
-        (
-            "inference-a.service",
-            None,
-            {"inference-a.service": "active"},
-            False,
-            "inference-a.service is active",
-        ),
-        ("inference-a.service", None, {"inference-a.service": "deactivating"}, False, "deactivating"),
-        ("inference-a.service", None, {"inference-a.service": "inactive"}, True, "its server is gone"),
-        ("inference-a.service", None, {"inference-a.service": "failed"}, True, "its server is gone"),
-        ("mine.service", None, {}, False, "mine.service is unknown"),
-        ("session-3.scope", None, {}, True, "its server is gone"),
-        (f"docker-{CONTAINER}.scope", CONTAINER, {}, False, "in container 9f3c9f3c9f3c"),
-        (None, None, {}, True, "its server is gone"),
-    ],
-)
-def test_owners(
-    unit: str | None, container: str | None, units: dict[str, str], orphan: bool, words: str
-) -> None:
-    engine = process(60, "VLLM::EngineCore", 1, unit=unit, container=container)
-    holder = classify(listed(60), [INIT, engine], units=units)[60]
-    assert (holder.kind, holder.engine, holder.orphan) == ("engine", "vllm", orphan)
+def test_states(tables: Any, fields: str, words: str) -> None:
+    processes = tables.parse(f"{INIT}60 1 pgid=50 {fields} comm=VLLM::Worker_TP VLLM::Worker_TP0")
+    holder = tables.holders(processes, [60])[60]
+    assert holder.orphan
     assert words in holder.reason
 
 
-@pytest.mark.parametrize(
-    ("title", "comm"),
-    [
-        ("/usr/bin/nvidia-persistenced --user nvpd", "nvidia-persiste"),
-        ("/usr/bin/nv-fabricmanager -c /etc/fm.cfg", "nv-fabricmanage"),
-        ("/usr/bin/nv-hostengine -n", "nv-hostengine"),
-        ("/usr/bin/dcgm-exporter", "dcgm-exporter"),
-        ("/usr/bin/nvidia_gpu_exporter", "nvidia_gpu_expo"),
-        ("nvidia-cuda-mps-control -d", "nvidia-cuda-mps"),
-        ("nvidia-cuda-mps-server", "nvidia-cuda-mps"),
-        ("/usr/lib/xorg/Xorg :0", "Xorg"),
-        ("/usr/bin/gnome-shell", "gnome-shell"),
-        ("nvidia-smi -l 1", "nvidia-smi"),
-    ],
-)
-def test_infrastructure_is_told_apart(title: str, comm: str) -> None:  # Z-09, Z-11
-    holder = classify(listed(512), [INIT, process(512, title, comm=comm)])[512]
-    assert (holder.kind, holder.orphan, holder.engine) == ("infrastructure", False, None)
+ZOMBIE = """
+    1 0 comm=systemd /sbin/init
+    31000 1 uid=5 comm=bash bash run.sh
+    31794 31000 uid=5 state=Z comm=python [python]
+    31810 31794 uid=5 pgid=31794 comm=python python io_worker.py
+    31811 31810 uid=5 pgid=31811 comm=python python below.py
+    31812 1 uid=5 pgid=31794 comm=python python in_group.py
+    31813 1 uid=6 pgid=31794 comm=python python of_another_user.py
+    31814 31794 uid=5 state=Z pgid=31794 comm=python [python]
+    31815 1 uid=5 pgid=31794 nvtop
+    31816 31000 uid=5 comm=python python sibling.py"""
 
 
-@pytest.mark.parametrize(
-    "title", ["python3 train.py --exporter", "ollama serve", "/opt/x/notnvidia-smi2", "Xtra"]
-)
-def test_other_peoples_work(title: str) -> None:
-    holder = classify(listed(70), [INIT, process(70, title)])[70]
-    assert (holder.kind, holder.orphan) == ("other", False)
+def test_what_lives_of_a_zombie(tables: Any) -> None:  # Z-08
+    holder = tables.holders(tables.parse(ZOMBIE), [31794])[31794]
+    assert holder.relatives == (31810, 31811, 31812)
 
 
-def test_holders_that_the_driver_does_not_list() -> None:
-    found = classify(listed(), [INIT, process(60, "VLLM::EngineCore")], holding=(60,))
-    assert (found[60].listed_by_driver, found[60].orphan, found[60].gpus) == (False, True, ())
+def test_a_process_whose_first_thread_has_ended_is_no_zombie(tables: Any) -> None:
+    processes = tables.parse(INIT + "60 1 pgid=50 state=Z threads=3 VLLM::EngineCore\n61 60 x")
+    holder = tables.holders(processes, [60])[60]
+    assert (holder.relatives, "zombie" in holder.reason) == ((), False)
 
 
-def test_a_pid_that_is_not_here() -> None:  # Z-06
-    holder = classify(listed(12345), [INIT])[12345]
-    assert (holder.kind, holder.orphan, holder.process) == ("foreign", False, None)
-    assert "no such process" in holder.reason
+def test_mps(tables: Any) -> None:  # Z-11
+    processes = tables.parse(
+        INIT + "3310 1 comm=nvidia-cuda-mps nvidia-cuda-mps-server\n60 1 pgid=50 VLLM::EngineCore"
+    )
+    report = tables.report_of({3310: 30, 60: 100}, {60: "M+C"})
+    found = tables.holders(processes, [3310, 60], report=report)
+    assert [(holder.mps_server, holder.mps_client) for holder in found.values()] == [
+        (True, False),
+        (False, True),
+    ][::-1]
 
 
-def test_a_pid_that_means_another_process() -> None:
-    engine = process(60, "VLLM::EngineCore")
-    assert classify(listed(60), [INIT, engine], holding=())[60].kind == "foreign"
-    assert classify(listed(60), [INIT, engine], holding=(), unreadable=(60,))[60].kind == "engine"
+def test_several_gpus_of_one_process(tables: Any) -> None:
+    one = tables.report_of({60: 100}).gpus[0]
+    report = tables.report_of({60: 100})
+    two = type(one)(**{**one.__dict__, "index": 1})
+    holder = tables.holders(
+        tables.parse(INIT + "60 1 pgid=50 VLLM::EngineCore"),
+        [60],
+        report=type(report)("ok", "", gpus=(one, two)),
+    )[60]
+    assert holder.gpus == (Usage(0, 100), Usage(1, 100))
 
 
-@pytest.mark.parametrize(("state", "words"), [("D", "uninterruptible"), ("Z", "zombie"), ("S", "is gone")])
-def test_states(state: str, words: str) -> None:  # Z-07, Z-08
-    engine = process(60, "VLLM::Worker_TP0", state=state)
-    holding = () if state == "Z" else (60,)
-    holder = classify(listed(60), [INIT, engine], holding=holding)[60]
-    assert holder.kind == "engine"
-    assert words in holder.reason
-
-
-def test_recorded_orphan() -> None:
+def test_recorded_orphan(tables: Any) -> None:
     report = parse_report((FIXTURES / "vllm-orphans.xml").read_text())
-    holder = classify(report, [INIT, process(1060, "VLLM::EngineCore", pgid=900, sid=900)])[1060]
-    assert (holder.orphan, holder.driver_name) == (True, "VLLM::EngineCore")
-    assert holder.gpus == (gpu_processes.Usage(0, 29884),)
+    processes = tables.parse(INIT + "1060 1 pgid=1042 comm=VLLM::EngineCor VLLM::EngineCore")
+    holder = tables.holders(processes, [1060], report=report)[1060]
+    assert holder.orphan
+    assert holder.gpus == (Usage(0, 29884),)
 
 
-def test_recorded_workers_have_no_title_of_an_engine() -> None:
+def test_recorded_workers_of_an_unknown_program_are_no_engines(tables: Any) -> None:
     report = parse_report((FIXTURES / "h200-orphans.xml").read_text())
-    workers = [process(pid, "/opt/inference/venv/bin/python3 -c spawn_main") for pid in (438, 439)]
-    assert {holder.kind for holder in classify(report, [INIT, *workers]).values()} == {"other"}
-
-
-def test_unit_states() -> None:
-    text = "Id=a.service\nActiveState=active\n\nId=b.service\nActiveState=inactive\n"
-    assert gpu_processes.parse_unit_states(text) == {"a.service": "active", "b.service": "inactive"}
-    assert gpu_processes.parse_unit_states("") == {}
-    assert gpu_processes.parse_unit_states("System has not been booted with systemd") == {}
+    spawn = "python3 -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5)"
+    processes = tables.parse(f"{INIT}438 1 pgid=400 {spawn}\n439 1 pgid=400 {spawn}")
+    found = tables.holders(processes, [438, 439], report=report)
+    assert [(holder.kind, holder.orphan) for holder in found.values()] == [("other", False)] * 2

@@ -53,18 +53,20 @@ def test_open_and_mapped(tmp_path: Path) -> None:
 
 
 def test_what_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake(tmp_path, 1, "/dev/nvidia0")
-    fake(tmp_path, 2, "/dev/nvidia0")
+    for pid in (1, 2, 3):
+        fake(tmp_path, pid, "/dev/nvidia0")
     real = os.listdir
 
     def listdir(path: bytes) -> list[bytes]:
-        if path.endswith(b"/1/fd"):
+        if path.endswith((b"/1/fd", b"/2/fd")):
             raise PermissionError
         return real(path)
 
     monkeypatch.setattr(os, "listdir", listdir)
-    found = find_holders("/dev/nvidia", root=str(tmp_path))
-    assert (set(found.files), found.unreadable) == ({2}, {1})
+    for uid, unreadable in ((1000, {1, 2}), (0, {2})):
+        monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
+        found = find_holders("/dev/nvidia", root=str(tmp_path))
+        assert (set(found.files), found.unreadable) == ({3}, unreadable)
 
 
 def test_this_process_holds_by_a_descriptor_and_then_by_a_map_alone(tmp_path: Path) -> None:

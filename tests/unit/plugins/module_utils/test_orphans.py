@@ -88,8 +88,10 @@ OWNED = {
     "a program that is called like a starter": (
         "50 1 comm=python3 python3 offline.py --from supervisord cron\n60 50 VLLM::EngineCore"
     ),
-    "the server is PID 1 of a container": "1 0 comm=python3 python3 -m vllm.entrypoints.x\n60 1 VLLM::EngineCore",
-    "PID 1 of a container is somebody's own program": "1 0 comm=pt_main_thread python3 rlhf.py\n60 1 VLLM::EngineCore",
+    "the server is PID 1 of a container": "1 0 comm=python3 python3 -m vllm.x\n60 1 VLLM::EngineCore",
+    "PID 1 of a container is somebody's program": (
+        "1 0 comm=pt_main_thread python3 rlhf.py\n60 1 VLLM::EngineCore"
+    ),
     "read in a race: each the other's parent": "60 61 VLLM::EngineCore\n61 60 VLLM::EngineCore",
     "a worker of a trainer's spawned process, the trainer gone": INIT
     + f"55 1 pgid=50 comm=python3 /v/bin/python3 {SPAWN}\n60 55 pgid=50 VLLM::EngineCore",
@@ -105,7 +107,9 @@ OWNED = {
     + "50 1 comm=python3 python3 -m sglang.launch_server\n811 1 sglang::scheduler",
     "a worker in the group of its server, under init": INIT
     + "50 1 comm=python3 python3 -m sglang.launch_server\n811 1 pgid=50 sglang::scheduler",
-    "a server whose first thread has ended": "50 1 state=Z threads=9 comm=vllm vllm serve /m\n60 50 VLLM::EngineCore",
+    "a server whose first thread has ended": (
+        "50 1 state=Z threads=9 comm=vllm vllm serve /m\n60 50 VLLM::EngineCore"
+    ),
     "started from outside the PID namespace": "60 0 VLLM::EngineCore",
     "below Ray": "50 1 comm=raylet /v/ray/raylet\n60 50 VLLM::Worker",
     "a launcher in another language": "50 1 comm=my-launcher /opt/my-launcher\n60 50 VLLM::EngineCore",

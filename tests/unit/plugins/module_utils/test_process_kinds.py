@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils import _process_kinds as kinds
 
 MARKS = kinds.ENGINE_MARKS
-SPAWN = "{} -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7) --multiprocessing-fork"
+SPAWN = "{} -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5) --multiprocessing-fork"
 
 
 @pytest.mark.parametrize(
