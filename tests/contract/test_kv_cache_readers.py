@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_cache
+from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_cache, _kv_declaration
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_required import RequiredKeyError
 
 # Runs inside the engine. Reads {case: directory}, prints {case: what vLLM makes of it}.
 READER = r"""
@@ -79,6 +80,9 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "flat dictionary": (flat(kv_cache_scheme=EIGHT_BIT), "fp8_e4m3"),
     "flat string": (flat(kv_cache_scheme="FP8"), "fp8_e4m3"),
     "flat algorithm": (flat(kv_cache_quant_algo="fp8"), "fp8_e4m3"),
+    "flat scheme that is unknown": (flat(kv_cache_scheme={**EIGHT_BIT, "type": "int"}), "auto"),
+    "flat four bit": (flat(kv_cache_scheme={**EIGHT_BIT, "num_bits": 4}), "nvfp4"),
+    "flat word that is unknown": (flat(kv_cache_quant_algo="INT8"), "auto"),
     "flat both": (flat(kv_cache_scheme=EIGHT_BIT, kv_cache_quant_algo="FP8"), "fp8_e4m3"),
 }
 MXFP8 = nested("MXFP8", "FP8")
@@ -114,6 +118,14 @@ def without_key(document: Any) -> Any:
     return document
 
 
+def removed(name: str, data: bytes) -> bytes:
+    """Remove the keys as the module does, where it does."""
+    try:
+        return _kv_cache.strip(name, data, _kv_cache.REMOVE).content
+    except RequiredKeyError:
+        return _kv_cache.strip(name, data).content
+
+
 @pytest.fixture(scope="module")
 def readings(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     root = tmp_path_factory.mktemp("readers")
@@ -124,6 +136,7 @@ def readings(engine_python: Path, tmp_path_factory: pytest.TempPathFactory) -> d
             "published": published,
             "ours": {name: _kv_cache.strip(name, data).content for name, data in published.items()},
             "deleted": {name: json.dumps(without_key(document)).encode() for name, document in files.items()},
+            "removed": {name: removed(name, data) for name, data in published.items()},
         }
         for form, contents in forms.items():
             directory = root / str(number) / form
@@ -152,8 +165,24 @@ def test_the_engine_sees_the_directive_before_and_not_after(
 
 
 @pytest.mark.parametrize("case", ALL)
-def test_the_engine_takes_what_we_write(readings: dict[str, dict[str, Any]], case: str) -> None:
-    assert readings[f"{case}/ours"]["error"] is None
+@pytest.mark.parametrize("form", ["ours", "removed"])
+def test_the_engine_takes_what_we_write(readings: dict[str, dict[str, Any]], case: str, form: str) -> None:
+    assert readings[f"{case}/{form}"]["error"] is None
+    assert readings[f"{case}/{form}"]["algorithm"] is None
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_our_reading_is_the_engines(readings: dict[str, dict[str, Any]], case: str) -> None:
+    """What the decision goes by is what the engine makes of the published files."""
+    documents = ALL[case]
+    declared = _kv_declaration.read_by(
+        "vllm", documents["config.json"], documents.get("hf_quant_config.json")
+    )
+    read = readings[f"{case}/published"]
+    engine_says = {"fp8_e4m3": "fp8", "nvfp4": "nvfp4", "auto": "unknown", None: ""}[read["algorithm"]]
+    if declared.form == _kv_declaration.COMPRESSED_TENSORS:  # attention.py looks at the scheme itself
+        engine_says = "fp8" if read["scheme"] else ""
+    assert declared.dtype == engine_says
 
 
 @pytest.mark.parametrize("case", ["nested NVFP4", "nested MXFP8"])
