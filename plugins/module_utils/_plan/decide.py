@@ -62,29 +62,31 @@ def make_plan(model: PlannedModel, engine: MemoryModel, devices: Sequence[Device
     better = [item for item in fits if item.longest(wishes.concurrency) > longest]
     if longest < (wishes.max_model_len or 1):
         raise _too_long(task, chosen, better)
-    # The engine measures what is only estimated here: what it chooses itself keeps away from the edge.
-    length = wishes.max_model_len or chosen.longest(wishes.concurrency, _MARGIN) or longest
+    length = wishes.max_model_len or _largest(chosen, wishes)
     return Plan(
         fit=chosen,
         devices=pool[: chosen.parallelism.ranks],
         max_model_len=length,
         reasons=reasons(task, chosen, length),
         working_sizes=tuple(sizes(task, max(len(pool), 1))),
-        notes=tuple(
-            [
-                *_near_the_edge(chosen, length, wishes),
-                *notes(task, chosen, better if length < task.limit else ()),
-            ]
+        notes=(
+            *_near_the_edge(chosen, length, wishes),
+            *notes(task, chosen, better if length < task.limit else ()),
         ),
     )
+
+
+def _largest(found: Fit, wishes: Wishes) -> int:
+    """Give the longest context to propose: away from the edge, for the engine measures what is estimated."""
+    return found.longest(wishes.concurrency, _MARGIN) or found.longest(wishes.concurrency)
 
 
 def _near_the_edge(chosen: Fit, length: int, wishes: Wishes) -> list[str]:
     if chosen.longest(wishes.concurrency, _MARGIN) >= length:
         return []
     return [
-        f"{length} tokens fit with less than {_MARGIN:.0%} of a GPU's memory to spare: the engine, which measures "
-        "what is estimated here, may refuse them at its start"
+        f"{length} tokens fit with less than {_MARGIN:.0%} of a GPU's memory to spare: the engine, which "
+        "measures what is estimated here, may refuse them at its start"
     ]
 
 
@@ -159,9 +161,8 @@ def _chosen(task: Task, fits: Sequence[Fit]) -> Fit:
 
 def _too_long(task: Task, found: Fit, better: Sequence[Fit]) -> PlanError:
     """Say what does not fit: the weights, or the context."""
-    wishes, stage = task.wishes, found.tightest
-    longest = found.longest(wishes.concurrency)
-    if longest == 0:
+    wishes, stage, largest = task.wishes, found.tightest, _largest(found, task.wishes)
+    if largest == 0:
         return PlanError(
             wishes.named("fraction"),
             wishes.fraction,
@@ -181,12 +182,12 @@ def _too_long(task: Task, found: Fit, better: Sequence[Fit]) -> PlanError:
         f"({task.model.cache.dtype}), {where} {stage.budget.cache / GIB:.2f} GiB ({_use(task, found)})",
         "; ".join(
             [
-                f"the longest context that fits is {longest} tokens ({option}: auto takes it)",
+                f"the longest context that fits is {largest} tokens ({option}: auto takes it)",
                 *_by_fp8(task, found),
                 *ways_with_more(better, wishes.concurrency),
             ]
         ),
-        largest=longest,
+        largest=largest,
     )
 
 
@@ -194,8 +195,8 @@ def _by_fp8(task: Task, found: Fit) -> list[str]:
     if found.memory is None or task.model.cache.dtype not in _SIXTEEN_BIT:
         return []
     model = replace(task.model, cache=replace(task.model.cache, dtype="fp8"))
-    longest = fit(replace(task, model=model), found.parallelism).longest(task.wishes.concurrency)
-    return [f"with an FP8 KV cache, where the engine serves one, it would be {longest}"]
+    largest = _largest(fit(replace(task, model=model), found.parallelism), task.wishes)
+    return [f"with an FP8 KV cache, where the engine serves one, it would be {largest}"]
 
 
 def _use(task: Task, found: Fit) -> str:
