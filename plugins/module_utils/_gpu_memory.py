@@ -114,11 +114,20 @@ def missing(before: Reading, now: Reading, expected: Expectation, share: float =
     """
     held = {}
     for index, fall in expected.fall.items():
-        fallen = before.used.get(index, 0) - now.used.get(index, 0) + _growth(before, now, expected, index)
-        if fallen < min(fall, before.used.get(index, 0)) * share - _SLACK_MIB:
-            held[index] = fall - fallen
+        if index not in before.used:
+            # Memory that GPU and processors share: the driver tells it by process alone.
+            mib = sum(now.by_process.get((index, pid), 0) for pid in expected.pids)
+        elif index not in now.used:
+            mib = fall
+        else:
+            fallen = before.used[index] - now.used[index] + _growth(before, now, expected, index)
+            enough = min(fall, before.used[index]) * share - _SLACK_MIB
+            mib = 0 if fallen >= enough else fall - fallen
+        if mib:
+            held[index] = mib
     silent = expected.unlisted - set(expected.fall)
-    if silent and not any(now.used.get(index, 0) + _SLACK_MIB < before.used[index] for index in silent):
+    fell = [now.used[i] + _SLACK_MIB < before.used[i] for i in silent if i in now.used and i in before.used]
+    if silent and not any(fell):
         held.update((index, before.unaccounted(index)) for index in silent)
     return held
 

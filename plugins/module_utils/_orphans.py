@@ -99,7 +99,7 @@ def ownership(process: Process, engine: str, around: Surroundings) -> tuple[bool
         return (False, "was started from outside this PID namespace, where its server may run")
     if parent is not None and not _has_inherited(parent):
         return (False, f"belongs to {short(parent.title)} (pid {parent.pid})")
-    server = _living_server(top, engine, around)
+    server = _living_server(process, engine, around) or _living_server(top, engine, around)
     if server is not None:
         return (False, f"its server {short(server.title)} runs (pid {server.pid})")
     gone = f"its server is gone: its parent is now {short(parent.title) if parent else 'nobody'}"

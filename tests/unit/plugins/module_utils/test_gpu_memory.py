@@ -62,6 +62,17 @@ def test_only_the_gpus_that_were_held_count() -> None:
     assert held({0: 5000, 1: 5000}, {0: 0, 1: 5000}, {0: 5000, 1: 5000}) == {1: 5000}
 
 
+def test_figures_that_are_missing_are_no_zeros() -> None:
+    assert held({0: 5000}, {}, {0: 5000}) == {0: 5000}
+    assert held({0: 20000}, {}, {}, unlisted=frozenset({0})) == {0: 20000}
+
+
+def test_memory_that_is_told_by_process_alone() -> None:  # GB10: [N/A] for the whole GPU
+    apps = {(0, 60): 5000, (0, 70): 800}
+    assert held({}, {}, {0: 5000}, (apps, apps)) == {0: 5000}
+    assert held({}, {}, {0: 5000}, (apps, {(0, 70): 900})) == {}
+
+
 def test_memory_of_processes_that_the_driver_does_not_list_has_to_fall() -> None:
     unlisted = {"unlisted": frozenset({0, 1})}
     assert held({0: 20000, 1: 20000}, {0: 20000, 1: 20000}, {}, **unlisted) == {0: 20000, 1: 20000}
