@@ -24,11 +24,12 @@ PUBLISHED = "/srv/models/HuggingFaceTB/SmolLM2-135M-Instruct"
 MADE_WITH_THE_HOST = "/etc/hostname"  # older than all that the site does
 QUESTION = "What is the capital of France? Answer briefly."
 ASK = """
-import json, urllib.request
+import json, os, urllib.request
 body = {"model": "default", "temperature": 0, "max_tokens": 64,
         "messages": [{"role": "user", "content": %r}]}
 request = urllib.request.Request("http://127.0.0.1:%d/v1/chat/completions", json.dumps(body).encode(),
-                                 {"Content-Type": "application/json"})
+                                 {"Content-Type": "application/json",
+                                  "Authorization": "Bearer " + os.environ.get("VLLM_API_KEY", "")})
 print(urllib.request.urlopen(request, timeout=120).read().decode())
 """
 
@@ -62,7 +63,8 @@ def mode(host: Host, path: str) -> tuple[str, str]:
 def test_unit_starts_at_boot_and_runs(host: Host, unit: dict[str, str]) -> None:
     assert host.service(UNIT).is_enabled
     assert (unit["ActiveState"], unit["SubState"]) == ("active", "running")
-    assert unit["NRestarts"] == "0"
+    killed_once = host.backend.get_hostname() == "gpu-b"  # by the side effect
+    assert int(unit["NRestarts"]) <= int(killed_once)
 
 
 def test_systemd_finds_nothing_wrong_with_the_unit(host: Host) -> None:
@@ -80,19 +82,35 @@ def test_systemd_finds_nothing_wrong_with_the_unit(host: Host) -> None:
         ("ProtectSystem", "strict"),
         ("CapabilityBoundingSet", ""),
         ("AmbientCapabilities", ""),
+        # A list of devices, also one that another setting implies, hides the GPU (S-10).
+        ("PrivateDevices", "no"),
+        ("DevicePolicy", "auto"),
+        ("DeviceAllow", ""),
+        ("MemoryDenyWriteExecute", "no"),
+        ("RemoveIPC", "no"),
     ],
 )
 def test_unit_is_hardened(unit: dict[str, str], setting: str, value: str) -> None:
     assert unit.get(setting, "") == value  # `systemctl show` leaves out what is empty
 
 
-def test_no_process_of_the_service_is_root(host: Host, unit: dict[str, str]) -> None:
+def test_exposure(host: Host) -> None:
+    text = host.check_output(f"systemd-analyze security --no-pager {UNIT}")
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", text)
+    assert found
+    assert float(found[1]) <= 4.0, text
+
+
+def test_the_service_is_where_its_processes_are(host: Host, unit: dict[str, str]) -> None:
     procs = f"/sys/fs/cgroup/systemd{unit['ControlGroup']}/cgroup.procs"
     unified = f"/sys/fs/cgroup{unit['ControlGroup']}/cgroup.procs"
     pids = host.check_output(f"cat {procs} 2>/dev/null || cat {unified}").split()
     owners = host.check_output("stat -c %U " + " ".join(f"/proc/{pid}" for pid in pids)).split()
     assert unit["MainPID"] in pids
     assert set(owners) == {USER}
+    # Nothing that was killed with the main process lives on outside.
+    of_the_user = host.check_output(f"find /proc -maxdepth 1 -name '[0-9]*' -user {USER} -printf '%f\\n'")
+    assert set(of_the_user.split()) == set(pids)
 
 
 def test_service_user_cannot_log_in(host: Host) -> None:
@@ -171,7 +189,8 @@ def test_record_tells_of_a_good_deployment(host: Host) -> None:
 
 def test_the_question_is_answered(host: Host) -> None:
     script = ASK % (QUESTION, PORT)
-    answer: dict[str, Any] = json.loads(host.check_output(f"python3 -c {shlex.quote(script)}"))
+    with_secrets = f"set -a; . {CONFIGURATION}/default.env; exec python3 -c {shlex.quote(script)}"
+    answer: dict[str, Any] = json.loads(host.check_output(f"sh -c {shlex.quote(with_secrets)}"))
     choice = answer["choices"][0]
     assert choice["finish_reason"] == "stop"
     assert re.search(r"\bParis\b", choice["message"]["content"])
