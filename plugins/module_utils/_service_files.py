@@ -17,6 +17,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._files import t
 
 _DIRECTORY_MODE = 0o750
 _PARENT_MODE = 0o755
+_EMPTY = "(no variables)\n"
 _ASSIGNMENT = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\n', re.DOTALL)
 
 
@@ -116,12 +117,13 @@ def masked(before: str | None, after: str, shown: Collection[str]) -> tuple[byte
     for name, value in new.items():
         other = old is not None and name in old and old[name] != value
         lines.append(_line(name, value, shown, "(hidden, another value)" if other else "(hidden)"))
-    if before is not None and old is None:
-        return b"(not written by this collection)\n", "".join(lines).encode()
-    shown_before = (
-        None if old is None else "".join(_line(*item, shown, "(hidden)") for item in old.items()).encode()
-    )
-    return shown_before, "".join(lines).encode()
+    after_lines = "".join(lines) or _EMPTY
+    if before is None:
+        return None, after_lines.encode()
+    if old is None:
+        return b"(not written by this collection)\n", after_lines.encode()
+    before_lines = "".join(_line(*item, shown, "(hidden)") for item in old.items()) or _EMPTY
+    return before_lines.encode(), after_lines.encode()
 
 
 def _line(name: str, value: str, shown: Collection[str], hidden: str) -> str:
