@@ -21,7 +21,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _shards,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils import _serving_directory as _serving
-from ansible_collections.firsttoken.serving.plugins.module_utils._config_section import ArchitectureError
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import FLAG, STRIP, Decision
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_serving import Wanted
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_situation import Server, decide_for
@@ -62,17 +61,14 @@ class Tree(ABC):
     def decide(self, server: Server, method: str) -> tuple[Decision, Choice]:
         """Decide for the model, and for the draft models in its sub-directories.
 
-        A draft model shares the server's options: what it needs is done to its own files. Raises
-        ArchitectureError, JSONTextError.
+        A draft model shares the server's options: what it needs is done to its own files.
+        Raises JSONTextError.
         """
         documents = self.published()
         decision = _decide(documents, "", server)
         stripped = {"": decision.action == STRIP}
         for prefix in {_prefix(name) for name in documents} - {""}:
-            try:
-                draft = _decide(documents, prefix, server)
-            except ArchitectureError:  # of some draft models the engine itself knows what they are
-                draft = decision
+            draft = _decide(documents, prefix, server)
             stripped[prefix] = stripped[""] or draft.action in (STRIP, FLAG)
         return decision, lambda name: Wanted(stripped[_prefix(name)], method, server.engine)
 

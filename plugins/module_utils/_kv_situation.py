@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.firsttoken.serving.plugins.module_utils import (
@@ -15,6 +15,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _kv_declaration,
     _model_config,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._config_section import ArchitectureError
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import (
     FLAG,
     LEAVE,
@@ -69,26 +70,36 @@ def decide_for(
 ) -> Decision:
     """Decide for a model directory; on unlike GPUs, what the most demanding one needs.
 
-    Raises ArchitectureError where ``config.json`` does not say what the model is.
+    A model whose ``config.json`` does not say what it is is decided for as far as that does not matter.
     """
-    architecture = _model_config.architecture(config)
     declared = _kv_declaration.read_by(server.engine, config, hf_quant_config)
-    return _strictest(
+    attention, name = OTHER, ""
+    concerns: tuple[str, ...] = ()
+    try:
+        architecture = _model_config.architecture(config)
+        attention, name = kv_attention(architecture), architecture.name
+    except ArchitectureError as exc:
+        if declared.dtype:
+            concerns = (
+                f"{exc}: what the attention is could not be told, and so not whether it can be served",
+            )
+    decision = _strictest(
         decide(
             Situation(
                 engine=server.engine,
                 version=server.version,
                 capability=gpu,
-                attention=kv_attention(architecture),
+                attention=attention,
                 form=declared.form,
                 declared=declared.dtype,
-                model_dtype=architecture.dtype or "",
+                model_dtype=_model_config.data_type(config) or "",
                 requested=server.requested,
-                architecture=architecture.name,
+                architecture=name,
             )
         )
         for gpu in server.capabilities or (None,)
     )
+    return replace(decision, concerns=(*decision.concerns, *concerns))
 
 
 def _strictest(decisions: Iterable[Decision]) -> Decision:

@@ -14,7 +14,7 @@ version_added: 0.1.0
 description:
   - Finds every place in C(config.json) and C(hf_quant_config.json) that asks for a quantised KV cache, such
     as C(kv_cache_scheme) and C(kv_cache_quant_algo), a dictionary or a string, flat or nested, also of a
-    draft model in a sub-directory.
+    draft model in a sub-directory. A draft model elsewhere has a serving directory of its own.
   - Takes the values out or puts them back. Every other byte of the files stays.
   - With O(state=auto) it decides by the engine, its version, the GPUs and the model whether that is needed.
   - Works in a directory that M(firsttoken.serving.serving_directory) made. A link to a published file is
@@ -156,6 +156,11 @@ decision:
       description: Where in the engine's sources that was read.
       type: str
       sample: vllm 0.17.1 v1/attention/backends/mla/triton_mla.py
+    concerns:
+      description: What speaks against it, also given as warnings.
+      type: list
+      elements: str
+      sample: []
 directives:
   description: The places that ask for a quantised KV cache in the model as published, and their values there.
   returned: success
@@ -212,7 +217,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _kv_situation,
     _nvidia_smi,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._config_section import ArchitectureError
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans import JSONTextError
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_required import RequiredKeyError
@@ -243,7 +247,7 @@ def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
     if decision.action == _kv_decision.REFUSE:
         raise CheckpointError(f"{tree.path}: {decision.reason}", decision=_facts(decision))
     result = tree.apply(choice, write=not check)
-    return {**result, "decision": _facts(decision), "warnings": list(decision.concerns)}
+    return {**result, "decision": _facts(decision)}
 
 
 def _server(params: dict[str, Any]) -> _kv_situation.Server:
@@ -268,6 +272,7 @@ def _facts(decision: _kv_decision.Decision) -> dict[str, Any]:
         "effective": decision.effective,
         "reason": decision.reason,
         "source": decision.source,
+        "concerns": list(decision.concerns),
     }
 
 
@@ -280,16 +285,12 @@ def main() -> None:
         result = run(module.params, module.check_mode)
     except CheckpointError as exc:
         module.fail_json(msg=str(exc), **exc.details)
-    except ArchitectureError as exc:
-        module.fail_json(
-            msg=f"in {module.params['path']}, {exc}: state auto cannot decide, set present or absent"
-        )
     except (JSONTextError, RequiredKeyError, _kv_cache.RestoreError) as exc:
         module.fail_json(msg=f"in {module.params['path']}, {exc}")
     except OSError as exc:
         module.fail_json(msg=f"the KV cache configuration in {module.params['path']} was not changed: {exc}")
-    for warning in result.pop("warnings", ()):
-        module.warn(warning)
+    for concern in result.get("decision", {}).get("concerns", ()):
+        module.warn(concern)
     module.exit_json(**result)
 
 

@@ -169,7 +169,7 @@ def test_what_speaks_against_a_choice_is_a_warning(models: Any, serve: Run, kv: 
     models.make(tmp_path / "model", files=kimi_files())
     serve()
     result = kv(engine="vllm", compute_capability=["8.0"], kv_cache_dtype="fp8")
-    assert "its FP8 cache needs 8.9" in str(result["warnings"])
+    assert "its FP8 cache needs 8.9" in result["decision"]["concerns"][0]
     assert result["decision"]["action"] == "leave"
 
 
@@ -196,11 +196,6 @@ def test_the_gpus_are_asked_for(
             {},
             "is not a compute capability, such as '12.0'",
         ),
-        (
-            {"engine": "vllm", "compute_capability": []},
-            {"config.json": b'{"model_type": "llama"}'},
-            "config.json has no architectures: state auto cannot decide, set present or absent",
-        ),
         ({"engine": "trt"}, {}, "value of engine must be one of"),
     ],
 )
@@ -210,6 +205,22 @@ def test_what_auto_needs(
     models.make(tmp_path / "model", files=files)
     serve()
     assert message in kv(**options)["msg"]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_model_that_nobody_knows_is_left_as_it_is(
+    models: Any, serve: Run, kv: Run, tmp_path: Path, declared: bool
+) -> None:
+    section = {"quant_method": "modelopt", "kv_cache_quant_algo": "FP8" if declared else None}
+    config = json.dumps({"model_type": "from_the_future", "quantization_config": section}).encode()
+    models.make(tmp_path / "model", files={"config.json": config})
+    serve()
+    result = kv(engine="vllm", compute_capability=["8.0"])
+    assert (result["changed"], result["decision"]["action"]) == (False, "leave")
+    concerns = result["decision"]["concerns"]
+    assert [text.split(", and so")[0] for text in concerns] == (
+        ["config.json has no architectures: what the attention is could not be told"] if declared else []
+    )
 
 
 def test_remove_and_restore(models: Any, serve: Run, kv: Run, tmp_path: Path, path: Path) -> None:
