@@ -19,19 +19,15 @@ description:
   - A link that the source has no file for any more is removed.
   - A file that M(firsttoken.serving.kv_cache_config) put in place of a link is kept until the published file
     changes.
-  - Sub-directories of the source become one link each. Hidden names are left out.
+  - Sub-directories of the source become one link each; those with a model of their own, as draft models are,
+    have their files linked one by one. Hidden names are left out.
   - What the module did not make is never touched; it fails and names such files.
 author:
   - firsttoken.serving contributors (@firsttoken)
 extends_documentation_fragment:
   - firsttoken.serving._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - firsttoken.serving._attributes.full_support
+  - firsttoken.serving._model.readable_by
 options:
   path:
     description:
@@ -64,11 +60,6 @@ options:
     description:
       - The mode of the directory, in octal digits. V(0755) for one that is made, left as it is otherwise.
     type: str
-  readable_by:
-    description:
-      - A user that is to read the model, as in M(firsttoken.serving.model_info). Not looked at when empty.
-    type: str
-    default: ""
 seealso:
   - module: firsttoken.serving.model_info
   - module: firsttoken.serving.kv_cache_config
