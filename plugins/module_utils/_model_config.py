@@ -212,26 +212,6 @@ def data_type(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def quantization(
-    config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None
-) -> dict[str, str | None] | None:
-    """Give method, algorithm and place of the weights' quantisation, None for a plain checkpoint.
-
-    ``config.json`` wins over ``hf_quant_config.json``, as in ``vllm/transformers_utils/config.py``.
-    """
-    for section in text_sections(config):
-        for key in ("quantization_config", "compression_config"):
-            declared = section.values.get(key)
-            if isinstance(declared, Mapping) and declared:
-                return _quantization("config.json", declared, declared)
-    if hf_quant_config:
-        inner = hf_quant_config.get("quantization")
-        return _quantization(
-            "hf_quant_config.json", hf_quant_config, inner if isinstance(inner, Mapping) else hf_quant_config
-        )
-    return None
-
-
 def tokenizer_file(names: Collection[str]) -> str | None:
     """Give the file that the tokenizer is made from, None where there is none."""
     for name in _TOKENIZER_FILES:
@@ -249,15 +229,3 @@ def chat_template_file(names: Collection[str], tokenizer_config: Mapping[str, An
     if tokenizer_config and tokenizer_config.get("chat_template"):
         return "tokenizer_config.json"
     return None
-
-
-def _quantization(file: str, outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, str | None]:
-    method = outer.get("quant_method") or inner.get("quant_method")
-    if not method and ("quant_algo" in inner or "producer" in outer):
-        method = "modelopt"
-    algorithm = inner.get("quant_algo") or inner.get("format") or inner.get("fmt")
-    return {
-        "file": file,
-        "method": str(method) if method else None,
-        "algorithm": str(algorithm) if algorithm else None,
-    }
