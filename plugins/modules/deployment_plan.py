@@ -55,8 +55,8 @@ options:
     default: auto
   pipeline_parallel_size:
     description:
-      - Into how many stages the layers are divided. V(auto) makes stages only for a model that tensor
-        parallelism alone does not hold.
+      - Into how many stages the layers are divided. V(auto) makes one, because more cost speed; where more
+        would hold what one does not, the message or RV(plan.notes) says so.
     type: str
     default: auto
   data_parallel_size:

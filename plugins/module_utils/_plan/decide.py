@@ -30,7 +30,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._plan.wishes im
 )
 
 _MOST = 0.97  # a fraction above it leaves no room for the CUDA context and fragmentation
-_USEFUL = 8192  # tokens
 _MARGIN = 0.02  # of a GPU's memory
 _SIXTEEN_BIT = ("float16", "bfloat16")
 
@@ -55,14 +54,15 @@ def make_plan(model: PlannedModel, engine: MemoryModel, devices: Sequence[Device
     wishes.check()
     pool = tuple(alike(devices)[0]) if devices else ()
     task = Task(model, engine, wishes, tuple(devices), pool, _limit(model, engine, wishes))
-    fits = [fit(task, way) for way in (ways(task) if pool else [_cpu_way(task)])]
-    _require_free(task, fits[0])
-    chosen = _chosen(task, fits)
+    chosen, *others = [fit(task, way) for way in (ways(task) if pool else [_cpu_way(task)])]
+    _require_free(task, chosen)
     longest = chosen.longest(wishes.concurrency)
-    better = [item for item in fits if item.longest(wishes.concurrency) > longest]
-    if longest < (wishes.max_model_len or 1):
-        raise _too_long(task, chosen, better)
+    better = [item for item in others if item.longest(wishes.concurrency) > longest]
     length = wishes.max_model_len or _largest(chosen, wishes)
+    if longest < max(length, 1):
+        raise _too_long(task, chosen, better)
+    if length == 0:
+        raise _no_margin(wishes, longest)
     return Plan(
         fit=chosen,
         devices=pool[: chosen.parallelism.ranks],
@@ -78,7 +78,19 @@ def make_plan(model: PlannedModel, engine: MemoryModel, devices: Sequence[Device
 
 def _largest(found: Fit, wishes: Wishes) -> int:
     """Give the longest context to propose: away from the edge, for the engine measures what is estimated."""
-    return found.longest(wishes.concurrency, _MARGIN) or found.longest(wishes.concurrency)
+    return found.longest(wishes.concurrency, _MARGIN)
+
+
+def _no_margin(wishes: Wishes, longest: int) -> PlanError:
+    option = wishes.named("max_model_len")
+    return PlanError(
+        option,
+        None,
+        f"the KV cache has less than {_MARGIN:.0%} of a GPU's memory, which may be too little once the "
+        "engine has measured what is estimated here",
+        f"give {option}, at most {longest}, to try it, or more memory",
+        largest=longest,
+    )
 
 
 def _near_the_edge(chosen: Fit, length: int, wishes: Wishes) -> list[str]:
@@ -150,24 +162,16 @@ def _not_free(task: Task, first: Fit, device: Device, missing: int) -> PlanError
     )
 
 
-def _chosen(task: Task, fits: Sequence[Fit]) -> Fit:
-    """Take the first that holds a useful context: stages are for models that do not fit otherwise."""
-    wanted = min(task.wishes.max_model_len or task.limit, _USEFUL)
-    for item in fits:
-        if item.longest(task.wishes.concurrency) >= wanted:
-            return item
-    return max(fits, key=lambda item: item.longest(task.wishes.concurrency))
-
-
 def _too_long(task: Task, found: Fit, better: Sequence[Fit]) -> PlanError:
     """Say what does not fit: the weights, or the context."""
-    wishes, stage, largest = task.wishes, found.tightest, _largest(found, task.wishes)
+    wishes, stage = task.wishes, found.tightest
+    largest = _largest(found, wishes) or found.longest(wishes.concurrency)
     if largest == 0:
         return PlanError(
             wishes.named("fraction"),
             wishes.fraction,
             f"nothing is left for the KV cache: {_use(task, found)}",
-            _more_room(found, wishes),
+            "; ".join([_more_room(found, wishes), *ways_with_more(better, wishes.concurrency)]),
             largest=0,
             needed_bytes=stage.weights + stage.budget.overhead,
         )

@@ -102,7 +102,14 @@ def _cache_type(
             f"the size of a KV cache of type {dtype} is not known here",
             f"choose from {', '.join(KNOWN)}",
         )
-    return CacheType(dtype, decision.kv_cache_dtype, decision.action, decision.reason)
+    return CacheType(
+        dtype,
+        decision.kv_cache_dtype,
+        decision.action,
+        decision.reason,
+        decision.arguments,
+        decision.concerns,
+    )
 
 
 def _wishes(options: Mapping[str, Any]) -> Wishes:

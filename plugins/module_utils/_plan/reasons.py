@@ -20,7 +20,9 @@ def reasons(task: Task, found: Fit, length: int) -> dict[str, str]:
     """Give one reason for each decision."""
     return {
         "tensor_parallel_size": _tensor(task, found),
-        "pipeline_parallel_size": _pipeline(task, found),
+        "pipeline_parallel_size": _ASKED
+        if task.wishes.pipeline
+        else "no stages unless asked for: they cost speed",
         "data_parallel_size": _ASKED if task.wishes.data > 1 else "one replica",
         "expert_parallel": _expert(task, found),
         "max_model_len": _length(task, length),
@@ -64,14 +66,6 @@ def _tensor(task: Task, found: Fit) -> str:
     if found.parallelism.tensor == room:
         return f"all {room} GPUs" if room > 1 else "one GPU"
     return f"the largest size up to {room} that works: {problems(task, room)[0]}"
-
-
-def _pipeline(task: Task, found: Fit) -> str:
-    if task.wishes.pipeline:
-        return _ASKED
-    if found.parallelism.pipeline == 1:
-        return "one stage holds it"
-    return "tensor parallelism alone does not hold what is wanted"
 
 
 def _expert(task: Task, found: Fit) -> str:

@@ -42,13 +42,13 @@ def as_dict(plan: Plan, cache: CacheType, engine: MemoryModel) -> dict[str, Any]
             "overhead_parts": dict(stage.budget.parts),
             "overhead_source": stage.budget.source,
         },
-        "notes": list(plan.notes),
+        "notes": [*cache.concerns, *plan.notes],
         "settings": {
             "max_model_len": length,
             "tensor_parallel_size": way.tensor,
             "pipeline_parallel_size": way.pipeline,
             "gpu_memory_utilization": found.fraction,
             "kv_cache_dtype": cache.argument,
-            "extra_args": list(engine.extra_args(way)),
+            "extra_args": [*engine.extra_args(way), *cache.extra_args],
         },
     }

@@ -19,7 +19,9 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._plan.wishes im
 
 
 def ways(task: Task) -> list[Parallelism]:
-    """Give the ways to try, the preferred one first: few stages, and of them the most ranks.
+    """Give the way that is wanted, with as many ranks as work, and then those with more stages.
+
+    Stages cost speed, so that they are proposed and not chosen where the user does not ask for them.
 
     Raises PlanError where there is none, with the sizes that work.
     """

@@ -23,6 +23,8 @@ class CacheType:
     argument: str = ""  # what the server is given, "" for nothing
     action: str = "leave"
     reason: str = ""
+    extra_args: tuple[str, ...] = ()
+    concerns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

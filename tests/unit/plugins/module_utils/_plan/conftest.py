@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +98,7 @@ def _attention(
     yield matrix(f"{prefix}.o_proj", hidden, heads * value)
 
 
+@cache
 def planned_model(name: str, dtype: str = "") -> PlannedModel:
     """Give a model of the fixtures with all its weights, and a KV cache of a type."""
     config = read(name)
@@ -144,8 +147,14 @@ def devices(product: str, count: int = 1, used_mib: int = 0, **changes: Any) -> 
 
 
 @pytest.fixture(scope="session")
-def plans() -> Any:
+def plans() -> SimpleNamespace:
     """Give this file's functions to the tests beside it."""
-    return type(
-        "Plans", (), {key: staticmethod(value) for key, value in globals().items() if callable(value)}
+    return SimpleNamespace(
+        names=NAMES,
+        read=read,
+        architecture=architecture,
+        planned_model=planned_model,
+        gpus=gpus,
+        devices=devices,
+        tensors=tensors,
     )
