@@ -44,12 +44,18 @@ Run = Callable[..., CommandOutput]
 
 
 def run(
-    argv: Sequence[str], *, timeout_s: float = 30.0, environment: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    *,
+    timeout_s: float = 30.0,
+    environment: Mapping[str, str | None] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
 ) -> CommandOutput:
     """Run ``argv`` without a shell, in the C locale, for at most ``timeout_s`` seconds.
 
-    A program that is missing, cannot be executed or does not end in time is a result, not an exception.
+    ``environment`` is added to that of this process; a variable that is None is taken out of it. A program
+    that is missing, cannot be executed or does not end in time is a result, not an exception.
     """
+    variables = {**os.environ, "LC_ALL": "C", **(environment or {})}
     try:
         done = subprocess.run(
             list(argv),
@@ -57,7 +63,8 @@ def run(
             capture_output=True,
             timeout=timeout_s,
             check=False,
-            env={**os.environ, "LC_ALL": "C", **(environment or {})},
+            env={name: value for name, value in variables.items() if value is not None},
+            cwd=cwd,
         )
     except FileNotFoundError as exc:
         return CommandOutput(NOT_FOUND_RC, "", f"{argv[0]}: {exc.strerror}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,7 +22,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._versions impor
 # What pip and uv ask when they are told nothing else.
 DEFAULT_INDEX_URL = "https://pypi.org/simple/"
 ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-_INDEX_ENVIRONMENT = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 _SDIST_SUFFIXES = (".tar.gz", ".zip", ".tar.bz2")
 _LEGACY_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
@@ -88,12 +87,19 @@ def redact(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rsplit("@", 1)[1]))
 
 
-def index_url(configured: str, environment: Mapping[str, str]) -> str:
-    """Return the index to ask: the configured one, else the one in the environment, else the default."""
-    if configured:
-        return configured
-    named = (environment.get(name, "") for name in _INDEX_ENVIRONMENT)
-    return next((url for url in named if url), DEFAULT_INDEX_URL)
+def user_and_password(url: str) -> tuple[str | None, str | None]:
+    """Return what a URL has before the ``@``."""
+    parts = urlsplit(url)
+    return (
+        unquote(parts.username) if parts.username else None,
+        unquote(parts.password) if parts.password else None,
+    )
+
+
+def passwords(urls: Iterable[object]) -> set[str]:
+    """Return the passwords that stand in URLs, as written and as meant; other texts have none."""
+    written = {urlsplit(url).password for url in urls if isinstance(url, str) and "@" in url}
+    return {form for word in written if word for form in (word, unquote(word))}
 
 
 def project_url(index: str, project: str) -> str:

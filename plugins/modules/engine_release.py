@@ -14,10 +14,15 @@ description:
   - Makes C(<root>/releases/<engine>-<version>) with C(uv), exactly pinned and compiled to bytecode, and reads
     the result back with the release's own interpreter, namely the engine's version, the CUDA version that
     torch was built for, and that the system libraries it needs can be loaded.
+  - System packages that the engine or the making of an environment needs are installed first if they are
+    missing. Where this user may not, nothing is done and the error names the command that brings them.
   - The link C(<root>/current) is moved to the release only after that, in one step. A release that a service
     uses is never changed by installing another one.
   - An installation that broke off is taken up again by the next run; a release counts as installed only when
-    its C(.release.json) has been written, which is the last thing done.
+    its C(.release.json) has been written, which is the last thing done, and only as long as its interpreter
+    still finds the engine, which an upgrade of the distribution can end.
+  - A release that has to be made anew under its own name (damaged, another variant, another Python) is put
+    back if that fails.
 extends_documentation_fragment:
   - firsttoken.serving._attributes
 attributes:
@@ -29,7 +34,7 @@ attributes:
     support: full
 options:
   root:
-    description: Directory that holds the releases.
+    description: Directory that holds the releases, an absolute path.
     type: path
     required: true
   spec:
@@ -38,8 +43,7 @@ options:
     required: true
   python:
     description:
-      - Interpreter that the environment is made from, a path, a name on C(PATH) or a version. Nothing is
-        downloaded for it.
+      - Interpreter that the environment is made from, a path or a name on C(PATH).
     type: str
     default: python3
   uv:
@@ -53,16 +57,23 @@ options:
     type: str
     default: 0.13.9
   index_url:
-    description: Package index to use in place of the default one.
+    description:
+      - Package index to use in place of the default one. When empty, the one that C(uv) is configured with on
+        the host (E(UV_DEFAULT_INDEX), C(uv.toml)), else the one that C(pip) is configured with
+        (E(PIP_INDEX_URL), C(pip.conf)), else the public one.
     type: str
     default: ""
   extra_index_urls:
-    description: Further package indexes; a package is taken from the first one that has it.
+    description:
+      - Further package indexes; a package is taken from the first one that has it. When empty, those that
+        C(uv) is configured with; C(pip) has another rule for its further indexes, so those are left alone.
     type: list
     elements: str
     default: []
   find_links:
-    description: Directories on the target, or URLs of pages, with wheels.
+    description:
+      - Directories on the target, or URLs of pages, with wheels. When empty, those that C(uv) or C(pip) is
+        configured with (E(UV_FIND_LINKS), E(PIP_FIND_LINKS), C(uv.toml), C(pip.conf)).
     type: list
     elements: str
     default: []
@@ -72,8 +83,18 @@ options:
         used when one of the directories in O(find_links) has the torch wheel that O(spec) asks for.
     type: str
     default: ""
+  system_packages:
+    description:
+      - Whether system packages that are missing may be installed. Both V(auto) and V(install) do it as root.
+    type: str
+    choices: [auto, install, skip]
+    default: auto
+  package_proxy:
+    description: Proxy for the installation of system packages, such as C(http://cache.example.com:3142).
+    type: str
+    default: ""
   environment:
-    description: Further environment of the installer, such as C(HTTPS_PROXY) or C(SSL_CERT_FILE).
+    description: Further environment of the installers, such as C(HTTPS_PROXY) or C(SSL_CERT_FILE).
     type: dict
     default: {}
 """
@@ -90,6 +111,7 @@ EXAMPLES = r"""
     spec: "{{ {'engine': 'vllm', 'variant': 'cuda'} | firsttoken.serving.engine_install }}"
     index_url: http://mirror.example.com/simple
     find_links: [/srv/wheels]
+    package_proxy: http://cache.example.com:3142
 """
 
 RETURN = r"""
@@ -103,6 +125,17 @@ current:
   type: str
   returned: success
   sample: /opt/inference/current
+reason:
+  description: Why the release was, or in check mode would be, installed; empty when it is there.
+  type: str
+  returned: success
+  sample: it is not installed
+system_packages:
+  description: System packages that were, or in check mode would be, installed.
+  type: list
+  elements: str
+  returned: success
+  sample: [libnuma1]
 installed:
   description: What the release's own interpreter reported after the installation. In check mode only for a
     release that exists.
@@ -115,23 +148,39 @@ installed:
     torch_cuda: null
 """
 
-import fcntl
-import json
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.firsttoken.serving.plugins.module_utils._files import write_atomically
-from ansible_collections.firsttoken.serving.plugins.module_utils._release import (
-    PROBE,
-    ReleaseSpec,
+from ansible_collections.firsttoken.serving.plugins.module_utils._command import run
+from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import (
+    Python,
+    fits,
+    read_python,
+    venv_packages,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import os_family, read_os_release
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import passwords
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import (
     Sources,
-    judge_probe,
-    project_file,
+    configured,
+    merged,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._release import ReleaseSpec, torch_index
+from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import (
+    Installer,
+    ReleaseError,
+    Tools,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
+from ansible_collections.firsttoken.serving.plugins.module_utils._system_packages import (
+    POLICIES,
+    PackageError,
+    install,
+    install_command,
+    may_install,
 )
 
 ARGUMENT_SPEC = {
@@ -144,205 +193,130 @@ ARGUMENT_SPEC = {
     "extra_index_urls": {"type": "list", "elements": "str", "default": []},
     "find_links": {"type": "list", "elements": "str", "default": []},
     "torch_index_url": {"type": "str", "default": ""},
+    "system_packages": {"type": "str", "choices": list(POLICIES), "default": "auto"},
+    "package_proxy": {"type": "str", "default": ""},
     "environment": {"type": "dict", "default": {}},
 }
-OUTPUT_LINES = 25  # of a failed command, in the error
-
-
-class ReleaseError(Exception):
-    """An installation that cannot go on; the message says what to do."""
 
 
 class EngineRelease:
-    """One release directory and the link to it."""
+    """Decides what is missing for one release, and brings it."""
 
-    def __init__(self, module: AnsibleModule) -> None:
-        params = module.params
-        self.module = module
+    def __init__(self, params: dict[str, Any]) -> None:
+        self.params = params
         self.spec = ReleaseSpec.from_mapping(params["spec"])
-        self.root = Path(params["root"])
-        self.path = self.root / "releases" / self.spec.release
-        self.current = self.root / "current"
-        self.manifest = self.path / ".release.json"
-        self.python = self.path / "bin" / "python"
-        self.digest = self.spec.digest(params["python"])
-
-    # -- looking ---------------------------------------------------------------------------------------------
-    def installed(self) -> dict[str, Any] | None:
-        """The manifest of a complete release that is what is asked for, else None."""
-        try:
-            manifest: dict[str, Any] = json.loads(self.manifest.read_text())
-        except (OSError, ValueError):
-            return None
-        complete = manifest.get("digest") == self.digest and self.python.exists()
-        return manifest if complete else None
-
-    def is_current(self) -> bool:
-        return self.current.is_symlink() and Path(os.readlink(self.current)) == self.path  # noqa: PTH115
+        self.environment = {name: str(value) for name, value in params["environment"].items()}
+        tools = Tools(
+            run, params["python"], params["uv"], params["uv_version"], self.sources(), self.environment
+        )
+        self.installer = Installer(Path(params["root"]), self.spec, tools)
+        self.family = os_family(read_os_release())
 
     def sources(self) -> Sources:
-        params = self.module.params
-        wanted = str(self.spec.torch.get("version") or "")
-        has_torch = any(
-            name.startswith((f"torch-{wanted}-", f"torch-{wanted.replace('+', '%2B')}-"))
-            for directory in params["find_links"]
-            if Path(directory).is_dir()
-            for name in os.listdir(directory)  # noqa: PTH208
-        )
-        return Sources(
-            index_url=params["index_url"],
-            extra_index_urls=tuple(params["extra_index_urls"]),
-            find_links=tuple(params["find_links"]),
-            torch_index_url=""
-            if has_torch
-            else params["torch_index_url"] or str(self.spec.torch.get("index_url") or ""),
+        """Where packages come from."""
+        params = self.params
+        wished = Sources(params["index_url"], tuple(params["extra_index_urls"]), tuple(params["find_links"]))
+        found = merged(wished, configured({**os.environ, **self.environment}, Path.home()))
+        directories = [Path(place) for place in found.find_links if Path(place).is_dir()]
+        wheels = [entry.name for directory in directories for entry in directory.iterdir()]
+        return merged(
+            found, Sources(torch_index_url=torch_index(self.spec.torch, params["torch_index_url"], wheels))
         )
 
-    # -- doing -----------------------------------------------------------------------------------------------
-    def run(self, argv: list[str], what: str, cwd: Path | None = None) -> str:
-        environment = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "UV_LINK_MODE": "hardlink"}
-        # An environment that is active where Ansible was started must not leak in.
-        environment.update(dict.fromkeys(("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME"), ""))
-        if not self.module.params["uv"]:
-            environment["UV_CACHE_DIR"] = str(self.root / "uv" / "cache")
-        environment.update({key: str(value) for key, value in self.module.params["environment"].items()})
-        code, out, err = self.module.run_command(
-            argv, environ_update=environment, cwd=str(cwd) if cwd else None, handle_exceptions=True
+    def missing_packages(self, python: Python, libraries: Sequence[str], *, installs: bool) -> list[str]:
+        """The system packages to bring. Raises ReleaseError where that is for somebody else to do."""
+        problems = [f"the shared library {name} is missing" for name in libraries]
+        needed = set(self.spec.system_packages.get(self.family, ()) if libraries else ())
+        if installs and self.needs_venv() and not python.makes_venvs:
+            problems.append(f"{python.path} can make no environment for uv")
+            needed.update(venv_packages(python, self.family))
+        packages = sorted(needed)
+        is_root = os.geteuid() == 0
+        if not problems:
+            return []
+        if packages and may_install(self.params["system_packages"], is_root=is_root, os_family=self.family):
+            return packages
+        command = install_command(self.family, packages)
+        raise ReleaseError(
+            f"{' and '.join(problems)}, which {self.spec.release} needs; "
+            + (f"run: {command}" if command else "install what this distribution has for it")
         )
-        if code:
-            tail = "\n".join((out + err).strip().splitlines()[-OUTPUT_LINES:])
-            raise ReleaseError(f"{what} failed (exit {code}):\n{tail}")
-        return str(out)
 
-    def uv(self) -> str:
-        """Path of uv, installed below root when there is none."""
-        given = str(self.module.params["uv"])
-        if given:
-            found = shutil.which(given)
-            if not found:
-                raise ReleaseError(
-                    f"uv: {given} is not an executable; leave it empty to have uv installed in {self.root}/uv"
-                )
-            return found
-        own = self.root / "uv"
-        wanted = f"uv=={self.module.params['uv_version']}"
-        marker = own / ".installed"
-        if not (marker.is_file() and marker.read_text() == wanted):
-            self.run(
-                [self.module.params["python"], "-m", "venv", "--clear", str(own)],
-                "making an environment for uv (Debian: the package python3-venv brings what this needs)",
-            )
-            self.run(
-                [str(own / "bin" / "pip"), "install", "--quiet", *self.pip_sources(), wanted],
-                f"installing {wanted}",
-            )
-            write_atomically(str(marker), wanted.encode())
-        return str(own / "bin" / "uv")
+    def needs_venv(self) -> bool:
+        return not self.params["uv"] and not self.installer.has_own_uv()
 
-    def pip_sources(self) -> list[str]:
-        sources = self.sources()
-        argv = ["--index-url", sources.index_url] if sources.index_url else []
-        for url in sources.extra_index_urls:
-            argv += ["--extra-index-url", url]
-        for place in sources.find_links:
-            argv += ["--find-links", place]
-        return argv
-
-    def install(self) -> dict[str, Any]:
-        uv = self.uv()
-        # Not complete until proven: a manifest of an older state must not vouch for what follows.
-        self.manifest.unlink(missing_ok=True)
-        python = self.module.params["python"]
-        self.run(
-            [uv, "venv", "--quiet", "--allow-existing", "--python", python, str(self.path)],
-            "making the environment",
-        )
-        write_atomically(str(self.path / "pyproject.toml"), project_file(self.spec, self.sources()).encode())
-        self.run(
-            # Bytecode now, on all cores: else the engine's first start compiles, in each process.
-            [
-                uv,
-                "pip",
-                "install",
-                "--compile-bytecode",
-                "--python",
-                str(self.python),
-                "-r",
-                "pyproject.toml",
-            ],
-            f"installing {' '.join(self.spec.requirements)}",
-            cwd=self.path,
-        )
-        self.register_alias()
-        found = self.probe()
-        manifest = {"digest": self.digest, "engine": self.spec.engine, **found}
-        write_atomically(str(self.manifest), (json.dumps(manifest, indent=2) + "\n").encode(), mode=0o644)
-        return manifest
-
-    def register_alias(self) -> None:
-        if not self.spec.metadata_alias:
-            return
-        alias = self.spec.metadata_alias
-        for site_packages in self.path.glob("lib/python*/site-packages"):
-            (site_packages / alias["directory"]).mkdir(exist_ok=True)
-            write_atomically(
-                str(site_packages / alias["directory"] / "METADATA"), alias["metadata"].encode(), mode=0o644
+    def check_python(self, python: Python) -> None:
+        """Raise ReleaseError for an interpreter that no environment of this release can be made from."""
+        if python.error:
+            raise ReleaseError(f"python is {python.asked}: {python.error}; give the path of one")
+        if not fits(python, self.spec.requires_python):
+            raise ReleaseError(
+                f"python is {python.asked}, which is Python {python.version}: {self.spec.release} requires "
+                f"Python {self.spec.requires_python}; give the path of such an interpreter"
             )
 
-    def probe(self) -> dict[str, Any]:
-        want = {"engine": self.spec.engine, "libraries": list(self.spec.shared_libraries)}
-        output = self.run(
-            [str(self.python), "-c", PROBE, json.dumps(want)],
-            f"asking the installed {self.spec.engine} for its version",
-        )
-        found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
-        problems = judge_probe(self.spec, found)
-        if problems:
-            raise ReleaseError(f"{self.path} is not usable: {'; '.join(problems)}")
-        return found
-
-    def point_current(self) -> None:
-        staged = self.root / ".current.new"
-        staged.unlink(missing_ok=True)
-        staged.symlink_to(self.path)
-        staged.replace(self.current)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One installation at a time below this root; a second run waits for the first."""
-        (self.root / "releases").mkdir(parents=True, exist_ok=True)
-        with (self.root / "releases" / ".lock").open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-
-    def apply(self) -> dict[str, Any]:
-        manifest = self.installed()
-        before = os.readlink(self.current) if self.current.is_symlink() else ""  # noqa: PTH115
-        changed = manifest is None or not self.is_current()
-        if changed and not self.module.check_mode:
-            with self.locked():
-                manifest = self.installed() or self.install()
-                self.point_current()
+    def apply(self, *, check_mode: bool) -> dict[str, Any]:
+        installer = self.installer
+        installer.check_places()
+        python = read_python(self.params["python"], run)
+        reason = installer.flaw() or installer.made_from_another(python)
+        libraries = missing_libraries(self.spec.shared_libraries)
+        if reason:
+            self.check_python(python)
+        packages = self.missing_packages(python, libraries, installs=bool(reason))
+        before = os.readlink(installer.current) if installer.current.is_symlink() else "absent"  # noqa: PTH115
+        changed = bool(reason or packages) or not installer.is_current()
+        if changed and not check_mode:
+            self.bring(python, packages)
+        after = [f"system package: {name}" for name in packages] + [f"current: {installer.path}"]
         return {
             "changed": changed,
-            "release": str(self.path),
-            "current": str(self.current),
-            "installed": manifest or {},
-            "diff": {
-                "before": f"current: {before or 'absent'}\n",
-                "after": f"current: {self.path}\n",
-            },
+            "release": str(installer.path),
+            "current": str(installer.current),
+            "reason": reason,
+            "system_packages": packages,
+            "installed": installer.manifest(),
+            "diff": {"before": f"current: {before}\n", "after": "\n".join(after) + "\n"},
         }
+
+    def bring(self, python: Python, packages: list[str]) -> None:
+        installer = self.installer
+        with installer.locked():
+            if packages:
+                install(
+                    packages,
+                    self.family,
+                    run,
+                    proxy=self.params["package_proxy"],
+                    environment=self.environment,
+                )
+            # Another run may have done it while this one waited.
+            if installer.flaw() or installer.made_from_another(python):
+                installer.install()
+            installer.point_current()
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    params = module.params
+    module.no_log_values.update(
+        passwords(
+            [
+                params["index_url"],
+                params["torch_index_url"],
+                params["package_proxy"],
+                *params["extra_index_urls"],
+                *params["find_links"],
+                *params["environment"].values(),
+            ]
+        )
+    )
     try:
-        result = EngineRelease(module).apply()
-    except (ReleaseError, ValueError) as exc:
+        result = EngineRelease(params).apply(check_mode=module.check_mode)
+    except (ReleaseError, PackageError, ValueError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg=f"{exc.filename or module.params['root']}: {exc.strerror}")
+        module.fail_json(msg=f"{exc.filename or params['root']}: {exc.strerror}")
     module.exit_json(**result)
 
 

@@ -213,21 +213,18 @@ facts:
       type: str
 """
 
-import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import run
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import passwords
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.collect import collect
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
     ERROR,
     WARNING,
     Settings,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.http import (
-    fetcher,
-    user_and_password,
-)
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.http import fetcher
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.outcome import as_facts
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.report import (
     find_problems,
@@ -265,9 +262,7 @@ ARGUMENT_SPEC = {
 def hide_index_passwords(module: AnsibleModule) -> None:
     """Keep passwords that stand in index URLs out of everything that the module returns."""
     urls = [module.params["index_url"], *module.params["extra_index_urls"], *module.params["find_links"]]
-    module.no_log_values.update(
-        password for url in urls for password in [user_and_password(url)[1]] if password
-    )
+    module.no_log_values.update(passwords(urls))
 
 
 def main() -> None:
@@ -284,7 +279,7 @@ def main() -> None:
         "changed": False,
         "errors": errors,
         "problems": [vars(problem) for problem in problems],
-        "facts": as_facts(settings, engine, host, os.environ),
+        "facts": as_facts(settings, engine, host),
     }
     if errors and fail_on_error:
         module.fail_json(msg=render(problems), **result)

@@ -14,15 +14,25 @@ from pathlib import Path
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPUReport, read_gpus
+from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import (
+    fits,
+    other_interpreters,
+    read_python,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import os_family, read_os_release
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
+    DEFAULT_INDEX_URL,
     Fetch,
     Search,
-    index_url,
     search,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import (
+    Sources,
+    configured,
+    merged,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight import machine
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.address import read_port
-from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.engine import fits
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
     Engine,
     Host,
@@ -32,6 +42,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.model_directory import read_model
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.plan import describe_engine
 from ansible_collections.firsttoken.serving.plugins.module_utils._processes import ProcFS
+from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
 
 
 def collect(settings: Settings, run: Run, fetch: Fetch) -> tuple[Engine, Host]:
@@ -41,19 +52,24 @@ def collect(settings: Settings, run: Run, fetch: Fetch) -> tuple[Engine, Host]:
     host = _base(gpu, nvidia_devices)
     engine = describe_engine(settings, host)
     engine = replace(engine, installed=_is_installed(settings, engine))
-    python = machine.read_python(settings.engine_python, run)
-    if not fits(python, engine):
-        python = replace(python, others=machine.other_interpreters(run))
+    python = read_python(settings.engine_python, run)
+    if not fits(python, engine.requires_python):
+        python = replace(python, others=other_interpreters(run))
+    sources = merged(
+        Sources(settings.index_url, settings.extra_index_urls, settings.find_links),
+        configured(os.environ, Path.home()),
+    )
     host = replace(
         host,
-        missing_libraries=machine.missing_libraries(engine.shared_libraries),
+        missing_libraries=missing_libraries(engine.shared_libraries),
         uv_present=_has_uv(settings),
         filesystems=tuple(
             machine.read_filesystem(path) for path in (settings.engine_root, settings.server_root)
         ),
         python=python,
         port=read_port(settings, ProcFS()),
-        index=_search(settings, engine, fetch),
+        sources=sources,
+        index=_search(engine, sources, fetch),
     )
     if settings.model_path is not None:
         host = replace(host, model=read_model(settings.model_path, _reading_user(settings, host)))
@@ -61,14 +77,14 @@ def collect(settings: Settings, run: Run, fetch: Fetch) -> tuple[Engine, Host]:
 
 
 def _base(gpu: GPUReport, nvidia_devices: int) -> Host:
-    release = machine.read_os_release()
+    release = read_os_release()
     start = machine.read_text("/proc/sys/net/ipv4/ip_unprivileged_port_start")
     return Host(
         system=platform.system(),
         machine=platform.machine(),
         distribution=release.get("NAME", ""),
         distribution_version=release.get("VERSION_ID", ""),
-        os_family=machine.os_family(release),
+        os_family=os_family(release),
         is_root=os.geteuid() == 0,
         user=_user(),
         glibc=machine.read_glibc(),
@@ -112,13 +128,13 @@ def _reading_user(settings: Settings, host: Host) -> str:
     return settings.server_user if other else ""
 
 
-def _search(settings: Settings, engine: Engine, fetch: Fetch) -> Search | None:
+def _search(engine: Engine, sources: Sources, fetch: Fetch) -> Search | None:
     if engine.installed or not engine.distribution:
         return None
     return search(
         engine.distribution,
-        indexes=(index_url(settings.index_url, os.environ), *settings.extra_index_urls),
-        find_links=settings.find_links,
+        indexes=(sources.index_url or DEFAULT_INDEX_URL, *sources.extra_index_urls),
+        find_links=sources.find_links,
         version=engine.version,
         fetch=fetch,
     )

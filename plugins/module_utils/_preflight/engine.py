@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import (
+    Python,
+    fits,
+    is_too_old,
+    venv_packages,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
     DistributionFile,
     Search,
@@ -21,11 +26,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
     Engine,
     Host,
     Problem,
-    Python,
     Settings,
-    install_command,
     may_install_packages,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._system_packages import install_command
 from ansible_collections.firsttoken.serving.plugins.module_utils._versions import nearest_versions, satisfies
 
 
@@ -85,36 +89,21 @@ def check_engine_arguments(settings: Settings, engine: Engine, _host: Host) -> I
         )
 
 
-def fits(python: Python, engine: Engine) -> bool:
-    """Whether the interpreter runs and is one that the engine's release is made for."""
-    return not python.error and (
-        not engine.requires_python or satisfies(python.version, engine.requires_python)
-    )
-
-
 def check_python(_settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
     """The interpreter has to exist and to be one that the engine's release is made for."""
     python = host.python
-    if python is None or engine.installed or fits(python, engine):
+    if python is None or engine.installed or fits(python, engine.requires_python):
         return
     if python.error:
         yield _python_problem(python, python.error, "the engine's environment is made from it", engine)
     else:
-        age = "old" if _too_old(python.version, engine.requires_python) else "new"
+        age = "old" if is_too_old(python.version, engine.requires_python) else "new"
         yield _python_problem(
             python,
             f"{python.path} is Python {python.version}, which is too {age}",
             f"{engine.release} requires Python {engine.requires_python}",
             engine,
         )
-
-
-def _too_old(version: str, specifiers: str) -> bool:
-    return any(
-        not satisfies(version, part)
-        for part in specifiers.split(",")
-        if part.strip().startswith((">", "~", "="))
-    )
 
 
 def _python_problem(python: Python, problem: str, why: str, engine: Engine) -> Problem:
@@ -131,27 +120,20 @@ def _python_problem(python: Python, problem: str, why: str, engine: Engine) -> P
     return Problem("python", ERROR, "inference_engine_python", python.asked, problem, why, remedy)
 
 
-def venv_packages(settings: Settings, engine: Engine, host: Host) -> tuple[str, ...]:
-    """Return the system packages that let the interpreter make an environment, if it cannot."""
+def needs_venv(settings: Settings, engine: Engine, host: Host) -> bool:
+    """Whether the interpreter has to make an environment for uv, and cannot."""
     python = host.python
     if python is None or python.error or engine.installed or host.uv_present or settings.engine_uv:
-        return ()
-    if python.has_venv and python.has_ensurepip:
-        return ()
-    minor = ".".join(python.version.split(".")[:2])
-    if not python.path.startswith("/usr/bin/"):
-        return ()
-    return {"Debian": (f"python{minor}-venv",), "RedHat": ("python3-pip",)}.get(host.os_family, ())
+        return False
+    return not python.makes_venvs
 
 
 def check_venv(settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
     """Debian keeps ensurepip in a package of its own, without which no environment can be made."""
     python = host.python
-    if python is None or python.error or engine.installed or host.uv_present or settings.engine_uv:
+    if python is None or not needs_venv(settings, engine, host):
         return
-    if python.has_venv and python.has_ensurepip:
-        return
-    packages = venv_packages(settings, engine, host)
+    packages = venv_packages(python, host.os_family)
     if packages and may_install_packages(settings, host):
         return
     command = install_command(host.os_family, packages)
@@ -177,7 +159,10 @@ def missing_packages(settings: Settings, engine: Engine, host: Host) -> list[str
     """Return the packages that the install role has to bring, and may."""
     if not may_install_packages(settings, host):
         return []
-    return sorted({*venv_packages(settings, engine, host), *library_packages(engine, host)})
+    packages = set(library_packages(engine, host))
+    if host.python is not None and needs_venv(settings, engine, host):
+        packages.update(venv_packages(host.python, host.os_family))
+    return sorted(packages)
 
 
 def check_libraries(settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
@@ -291,7 +276,7 @@ def _check_fit(
     settings: Settings, engine: Engine, host: Host, files: list[DistributionFile]
 ) -> Iterator[Problem]:
     python = host.python
-    if python is None or not fits(python, engine):
+    if python is None or not fits(python, engine.requires_python):
         return  # told by check_python
     target = Target(python.version, host.machine, host.glibc)
     if fitting_files(files, target):
@@ -345,12 +330,3 @@ def check_gpu_driver(settings: Settings, engine: Engine, host: Host) -> Iterator
         else f"this host has {host.nvidia_devices} NVIDIA GPUs, but the engine would run on the CPU unasked",
         f"{host.gpu.remedy.rstrip('.')}. Or set inference_engine_variant to cpu".lstrip(". "),
     )
-
-
-_INTERPRETER_NAME = re.compile(r"^python(3\.\d+)$")
-
-
-def interpreter_version(name: str) -> str:
-    """Return 3.12 for a file called ``python3.12``, or an empty text."""
-    match = _INTERPRETER_NAME.match(name)
-    return match[1] if match else ""

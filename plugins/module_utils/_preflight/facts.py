@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import NO_DRIVER, GPUReport
+from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import Python
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import Search
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import Sources
+from ansible_collections.firsttoken.serving.plugins.module_utils._system_packages import may_install
 
 ERROR = "error"
 WARNING = "warning"
@@ -72,19 +75,6 @@ class Engine:
     system_packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     argument_errors: tuple[tuple[str, str], ...] = ()
     installed: bool = False
-
-
-@dataclass(frozen=True)
-class Python:
-    """The interpreter that the engine's environment is made from; ``error`` where there is none that runs."""
-
-    asked: str
-    path: str = ""
-    version: str = ""
-    has_venv: bool = False
-    has_ensurepip: bool = False
-    error: str = ""
-    others: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,29 +152,13 @@ class Host:
     python: Python | None = None
     port: Port = field(default_factory=Port)
     model: Model | None = None
+    sources: Sources = field(default_factory=Sources)
     index: Search | None = None
-
-
-_INSTALL_COMMANDS: dict[str, str] = {
-    "Debian": "apt-get install",
-    "RedHat": "dnf install",
-    "Suse": "zypper install",
-}
-
-
-def install_command(os_family: str, packages: tuple[str, ...]) -> str:
-    """Return the command that brings packages, or an empty text where the package manager is unknown."""
-    command = _INSTALL_COMMANDS.get(os_family)
-    return f"sudo {command} {' '.join(packages)}" if command and packages else ""
 
 
 def may_install_packages(settings: Settings, host: Host) -> bool:
     """Whether the install role will bring missing system packages by itself."""
-    return (
-        host.is_root
-        and settings.system_packages in ("auto", "install")
-        and host.os_family in _INSTALL_COMMANDS
-    )
+    return may_install(settings.system_packages, is_root=host.is_root, os_family=host.os_family)
 
 
 def service_manager(settings: Settings, host: Host) -> str:

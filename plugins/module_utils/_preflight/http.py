@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Callable
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlsplit
 
 from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
 from ansible.module_utils.urls import SSLValidationError, open_url
@@ -18,6 +17,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._package_index 
     Page,
     ProjectNotFoundError,
     redact,
+    user_and_password,
 )
 
 _NOT_FOUND = 404
@@ -54,12 +54,3 @@ def _credentials(url: str) -> dict[str, object]:
     if user is None:
         return {}
     return {"url_username": user, "url_password": password or "", "force_basic_auth": True}
-
-
-def user_and_password(url: str) -> tuple[str | None, str | None]:
-    """Return what a URL has before the ``@``."""
-    parts = urlsplit(url)
-    return (
-        unquote(parts.username) if parts.username else None,
-        unquote(parts.password) if parts.password else None,
-    )

@@ -1,69 +1,19 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Reads facts of the machine: system, memory, file systems, libraries, interpreters. Looks only."""
+"""Reads facts of the machine: C library, memory, file systems, GPUs on the bus. Looks only."""
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
-import shlex
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run
-from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.engine import interpreter_version
-from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import Filesystem, Python
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import Filesystem
 
 _MIB = 1024 * 1024
-_FAMILIES = {
-    "Debian": {"debian", "ubuntu"},
-    "RedHat": {"rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn"},
-    "Suse": {"suse", "opensuse", "sles"},
-    "Alpine": {"alpine"},
-    "Archlinux": {"arch"},
-}
-_PROBE = """
-import importlib.util, json, platform, sys
-print(json.dumps({
-    "path": sys.executable, "version": platform.python_version(),
-    "has_venv": importlib.util.find_spec("venv") is not None,
-    "has_ensurepip": importlib.util.find_spec("ensurepip") is not None,
-}))
-"""
 _NVIDIA_VENDOR = "0x10de"
 _DISPLAY_CLASS = "0x03"
-
-
-def parse_os_release(text: str) -> dict[str, str]:
-    """Parse os-release(5) into its variables."""
-    found = {}
-    for line in text.splitlines():
-        name, equals, value = line.strip().partition("=")
-        if equals and not name.startswith("#"):
-            found[name] = " ".join(shlex.split(value))
-    return found
-
-
-def os_family(release: dict[str, str]) -> str:
-    """Return the family as Ansible names it, or the distribution's own id."""
-    ids = [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
-    for family, members in _FAMILIES.items():
-        if members.intersection(ids):
-            return family
-    return release.get("ID", "")
-
-
-def read_os_release(paths: Iterable[str] = ("/etc/os-release", "/usr/lib/os-release")) -> dict[str, str]:
-    """Return the first os-release file's variables."""
-    for path in paths:
-        try:
-            return parse_os_release(Path(path).read_text("utf-8", "replace"))
-        except OSError:
-            continue
-    return {}
 
 
 def parse_glibc(text: str | None) -> tuple[int, int] | None:
@@ -134,19 +84,6 @@ def read_filesystem(path: str) -> Filesystem:
     )
 
 
-def missing_libraries(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the shared libraries that the dynamic linker does not find, asked as a program would ask it."""
-    return tuple(name for name in names if not _loads(name))
-
-
-def _loads(name: str) -> bool:
-    try:
-        ctypes.CDLL(name)
-    except OSError:
-        return False
-    return True
-
-
 def nvidia_devices(root: str = "/sys/bus/pci/devices") -> int:
     """Count NVIDIA display and 3D controllers on the PCI bus; this needs no driver."""
     try:
@@ -158,28 +95,3 @@ def nvidia_devices(root: str = "/sys/bus/pci/devices") -> int:
         and read_text(str(device / "class")).startswith(_DISPLAY_CLASS)
         for device in devices
     )
-
-
-def read_python(asked: str, run: Run) -> Python:
-    """Run the interpreter and let it tell what it is."""
-    path = shutil.which(asked)
-    if path is None:
-        return Python(asked, error=f"there is no interpreter {asked}")
-    output = run([path, "-I", "-c", _PROBE], timeout_s=20)
-    try:
-        told = json.loads(output.stdout)
-        return Python(asked, **told)
-    except (ValueError, TypeError):
-        reason = (output.text.splitlines() or [f"exit code {output.rc}"])[-1]
-        return Python(asked, path=path, error=f"{path} does not run as a Python: {reason}")
-
-
-def other_interpreters(run: Run) -> tuple[tuple[str, str], ...]:
-    """Return (path, version) of the interpreters on PATH and in the usual places that really run."""
-    candidates: dict[Path, str] = {}
-    for directory in [*os.environ.get("PATH", "").split(os.pathsep), "/usr/local/bin", "/usr/bin"]:
-        for path in sorted(Path(directory or ".").glob("python3.*")):
-            if interpreter_version(path.name) and os.access(path, os.X_OK):
-                candidates.setdefault(path.resolve(), str(path))
-    found = ((path, run([path, "-V"], timeout_s=5).text) for path in candidates.values())
-    return tuple((path, text[len("Python ") :]) for path, text in found if text.startswith("Python 3."))

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import index_url, redact
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
+    DEFAULT_INDEX_URL,
+    redact,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.engine import missing_packages
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
     Engine,
@@ -17,9 +18,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
 )
 
 
-def as_facts(
-    settings: Settings, engine: Engine, host: Host, environment: Mapping[str, str]
-) -> dict[str, object]:
+def as_facts(settings: Settings, engine: Engine, host: Host) -> dict[str, object]:
     """Return what was found, as plain data."""
     return {
         "distribution": " ".join(part for part in (host.distribution, host.distribution_version) if part),
@@ -51,5 +50,5 @@ def as_facts(
         "weights_mib": host.model.weights_mib if host.model else None,
         "gpu": host.gpu.as_dict(),
         "gpu_count": len(host.gpu.gpus),
-        "index_url": redact(index_url(settings.index_url, environment)),
+        "index_url": redact(host.sources.index_url or DEFAULT_INDEX_URL),
     }

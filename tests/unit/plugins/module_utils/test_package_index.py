@@ -95,23 +95,6 @@ def test_pages_of_another_kind(content_type: str, text: str) -> None:
         index.parse_page(index.Page(INDEX, content_type, text), "vllm")
 
 
-@pytest.mark.parametrize(
-    ("configured", "environment", "expected"),
-    [
-        ("https://a.example/", {"PIP_INDEX_URL": "https://b.example/"}, "https://a.example/"),
-        ("", {"PIP_INDEX_URL": "https://b.example/", "UV_INDEX_URL": ""}, "https://b.example/"),
-        (
-            "",
-            {"PIP_INDEX_URL": "https://b.example/", "UV_DEFAULT_INDEX": "https://c.example/"},
-            "https://c.example/",
-        ),
-        ("", {}, index.DEFAULT_INDEX_URL),
-    ],
-)
-def test_index_url(configured: str, environment: dict[str, str], expected: str) -> None:
-    assert index.index_url(configured, environment) == expected
-
-
 def test_credentials_are_taken_out() -> None:
     assert (
         index.redact("https://user:secret@index.example:8443/simple") == "https://index.example:8443/simple"

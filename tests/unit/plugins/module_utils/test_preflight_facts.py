@@ -21,9 +21,19 @@ from typing import Any
 
 import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import run
+from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import (
+    other_interpreters,
+    read_python,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import (
+    os_family,
+    parse_os_release,
+    read_os_release,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
     IndexUnreachableError,
     ProjectNotFoundError,
+    user_and_password,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight import (
     address,
@@ -31,11 +41,9 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight impo
     model_directory,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import Settings
-from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.http import (
-    fetcher,
-    user_and_password,
-)
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.http import fetcher
 from ansible_collections.firsttoken.serving.plugins.module_utils._processes import Process, ProcFS
+from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
 
 MIB = 1024 * 1024
 
@@ -53,11 +61,11 @@ MIB = 1024 * 1024
     ],
 )
 def test_os_family(text: str, family: str) -> None:
-    assert machine.os_family(machine.parse_os_release(text)) == family
+    assert os_family(parse_os_release(text)) == family
 
 
 def test_no_os_release(tmp_path: Path) -> None:
-    assert machine.read_os_release([str(tmp_path / "missing")]) == {}
+    assert read_os_release([str(tmp_path / "missing")]) == {}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +111,7 @@ def test_filesystem_below_a_file(tmp_path: Path) -> None:
 
 
 def test_libraries_are_asked_of_the_dynamic_linker() -> None:
-    assert machine.missing_libraries(["libc.so.6", "libno-such.so.1"]) == ("libno-such.so.1",)
+    assert missing_libraries(["libc.so.6", "libno-such.so.1"]) == ("libno-such.so.1",)
 
 
 def test_nvidia_devices(tmp_path: Path) -> None:
@@ -118,14 +126,14 @@ def test_nvidia_devices(tmp_path: Path) -> None:
 
 
 def test_python_tells_what_it_is() -> None:
-    python = machine.read_python(sys.executable, run)
+    python = read_python(sys.executable, run)
     assert python.error == ""
     assert python.version == ".".join(map(str, sys.version_info[:3]))
     assert (python.has_venv, python.has_ensurepip) == (True, True)
 
 
 def test_python_that_is_not_there() -> None:
-    assert machine.read_python("python3.99", run).error == "there is no interpreter python3.99"
+    assert read_python("python3.99", run).error == "there is no interpreter python3.99"
 
 
 def test_other_interpreters_are_those_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +148,7 @@ def test_other_interpreters_are_those_that_run(tmp_path: Path, monkeypatch: pyte
         (tmp_path / name).chmod(0o755)
     (tmp_path / "python3.13").symlink_to("python3.12")
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = [one for one in machine.other_interpreters(run) if one[0].startswith(str(tmp_path))]
+    found = [one for one in other_interpreters(run) if one[0].startswith(str(tmp_path))]
     assert found == [(str(tmp_path / "python3.12"), "3.12.1")]
 
 
@@ -148,7 +156,7 @@ def test_python_that_is_none(tmp_path: Path) -> None:
     program = tmp_path / "python3"
     program.write_text("#!/bin/sh\necho Segmentation fault >&2; exit 139\n")
     program.chmod(0o755)
-    python = machine.read_python(str(program), run)
+    python = read_python(str(program), run)
     assert python.error == f"{program} does not run as a Python: Segmentation fault"
 
 
