@@ -10,12 +10,19 @@ object is made for what is not wanted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import pickle
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Callable
 
 # A process that holds an NVIDIA GPU has some of /dev/nvidia0, nvidiactl, nvidia-uvm, nvidia-caps/* open.
 DEVICE_PREFIX = "/dev/nvidia"
 _MAPS_CHUNK = 1 << 18
+# From so many processes on, looking through them pays for a second process that looks.
+_MANY = 2000
+_MOST_WORKERS = 4
+_Scanned = tuple[dict[int, tuple[str, ...]], set[int]]
 _DELETED = b" (deleted)"
 
 
@@ -29,9 +36,43 @@ class Holders:
 
 def find_holders(prefix: str, *, root: str = "/proc", pids: Iterable[int] | None = None) -> Holders:
     """Look through the descriptors and the memory maps of all processes (or of the given ones)."""
-    wanted = os.fsencode(prefix)
     base = os.fsencode(root.rstrip("/") or "/")
-    names = (b"%d" % pid for pid in pids) if pids is not None else _process_names(base)
+    names = [b"%d" % pid for pid in pids] if pids is not None else _process_names(base)
+    shares = min(os.cpu_count() or 1, _MOST_WORKERS) if len(names) >= _MANY else 1
+    scan = partial(_scan, base, wanted=os.fsencode(prefix))
+    parts = _in_parallel([partial(scan, names[share::shares]) for share in range(shares)])
+    files = {pid: found for part, _unreadable in parts for pid, found in part.items()}
+    unreadable = {pid for _files, part in parts for pid in part}
+    # An init that not even root may look into holds no GPU.
+    return Holders(files, frozenset(unreadable - {1} if os.geteuid() == 0 else unreadable))
+
+
+def _in_parallel(tasks: Sequence[Callable[[], _Scanned]]) -> list[_Scanned]:
+    """Do the first task here, and each other one in a process of its own."""
+    children = [(task, *_fork(task)) for task in tasks[1:]]
+    results = [tasks[0]()]
+    for task, child, pipe in children:
+        with open(pipe, "rb") as file:  # noqa: PTH123  (a descriptor)
+            told = file.read()
+        os.waitpid(child, 0)
+        results.append(pickle.loads(told) if told else task())  # noqa: S301  (our own child's)
+    return results
+
+
+def _fork(task: Callable[[], _Scanned]) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return (child, reading)
+    try:
+        with open(writing, "wb") as file:  # noqa: PTH123  (a descriptor)
+            file.write(pickle.dumps(task()))
+    finally:
+        os._exit(0)
+
+
+def _scan(base: bytes, names: Iterable[bytes], wanted: bytes) -> _Scanned:
     files: dict[int, tuple[str, ...]] = {}
     unreadable: set[int] = set()
     for name in names:
@@ -47,8 +88,7 @@ def find_holders(prefix: str, *, root: str = "/proc", pids: Iterable[int] | None
             continue  # it has ended
         if found:
             files[int(name)] = tuple(sorted(os.fsdecode(path) for path in found))
-    # An init that not even root may look into holds no GPU.
-    return Holders(files, frozenset(unreadable - {1} if os.geteuid() == 0 else unreadable))
+    return (files, unreadable)
 
 
 def open_files(directory: bytes) -> list[bytes]:
