@@ -229,6 +229,8 @@ class Installer:
         )
         found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
         problems = judge_probe(self.spec, found)
+        if self.spec.executable and not (self.path / "bin" / self.spec.executable).is_file():
+            problems.append(f"it has no program bin/{self.spec.executable}")
         if problems:
             raise ReleaseError(f"{self.path} is not usable: {'; '.join(problems)}")
         return found
