@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Reads what a model directory has to publish: its whole files, with the hashes that the Hub would give them.
+
+A hash is computed once, by as many threads as there are cores, and remembered by size, mtime and inode.
+What huggingface_hub left beside its downloads says which commit the files are of, and which hash each is to
+have (2.4.0, ``_local_folder.py``, ``read_download_metadata``, for a local directory; ``blobs/HASH`` as the
+target of a link, for a cache).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.firsttoken.serving.plugins.module_utils import (
+    _access,
+    _mirror_hub,
+    _model,
+    _safetensors,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_hub import MirrorError, PublishedFile
+
+_CHUNK_BYTES = 4 << 20
+_BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_CLOCK_S = 1.0  # what huggingface_hub allows between a file's mtime and the time it recorded
+_RECORD_LINES = 3
+
+Known = dict[str, dict[str, Any]]  # real path -> size, mtime_ns, inode, etag
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What the client that downloaded a file wrote down about it; empty where it did not."""
+
+    etag: str = ""
+    commit: str = ""
+
+
+@dataclass
+class Source:
+    """The files of one directory, by their path in the repository."""
+
+    directory: Path
+    files: dict[str, PublishedFile] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    unhashed: list[str] = field(default_factory=list)  # whole, and not hashed because nothing is to be done
+    commits: list[str] = field(default_factory=list)
+
+
+def read(path: str, user: str, known: Known, *, hash_files: bool = True) -> Source:
+    """Read a directory; what keeps a file from being published is in ``problems``.
+
+    ``known`` is what was computed before, and gets what is computed now. ``user`` is the one that has to be
+    able to read the files; empty for this process's own.
+    Raises CheckpointError for what is no model directory, OSError.
+    """
+    directory = Path(os.path.realpath(path))
+    reader = _access.reader(user) if user else None
+    model = _model.read_model(str(directory), reader)
+    source = Source(directory, problems={problem.file: problem.problem for problem in model.problems})
+    paths = [name for name in sorted(_walk(directory)) if name not in source.problems]
+    for name in paths:
+        problem = _problem_below(directory, name, reader) if "/" in name else ""
+        if problem:
+            source.problems[name] = problem
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        whole = [name for name in paths if name not in source.problems]
+        for name, result in zip(
+            whole, pool.map(lambda name: _file(directory, name, known, hash_files), whole)
+        ):
+            _take(source, name, result)
+    return source
+
+
+def revision(source: Source, wanted: str) -> str:
+    """Return the commit that the files are published as; a made-up one where nobody recorded any."""
+    parent = source.directory.parent
+    if parent.name == "snapshots" and _mirror_hub.COMMIT.fullmatch(source.directory.name):
+        recorded: str | None = source.directory.name
+    else:
+        recorded = _mirror_hub.common_commit(source.commits)
+    if wanted and recorded and wanted != recorded:
+        raise MirrorError(
+            f"{source.directory} was downloaded as commit {recorded}; revision says {wanted}. Leave revision "
+            "out, or give the directory of that commit"
+        )
+    return wanted or recorded or _mirror_hub.content_commit(list(source.files.values()))
+
+
+@dataclass(frozen=True)
+class _Hashed:
+    file: PublishedFile | None
+    recorded: Recorded
+    problem: str = ""
+
+
+def _take(source: Source, name: str, result: _Hashed) -> None:
+    if result.recorded.commit:
+        source.commits.append(result.recorded.commit)
+    if result.problem:
+        source.problems[name] = result.problem
+    elif result.file is None:
+        source.unhashed.append(name)
+    else:
+        source.files[name] = result.file
+
+
+def _walk(directory: Path) -> Iterator[str]:
+    """Give the files below a directory, links followed, without hidden names."""
+    for root, directories, names in os.walk(directory, followlinks=True):
+        directories[:] = [name for name in directories if not name.startswith(".")]
+        for name in names:
+            path = Path(root, name)
+            if not name.startswith(".") and path.is_file():
+                yield path.relative_to(directory).as_posix()
+
+
+def _problem_below(directory: Path, name: str, reader: _access.Reader | None) -> str:
+    """Look at a file in a sub-directory, where ``_model`` does not."""
+    path = directory / name
+    if reader is not None:
+        obstacle = _access.obstacle(path, reader)
+        if obstacle:
+            return obstacle
+    if name.endswith(".safetensors"):
+        return _safetensors.read(path).problem
+    with path.open("rb") as file:
+        fault = _safetensors.lfs_pointer(file.read(_safetensors.HEAD_BYTES), path.stat().st_size)
+    return fault.text if fault else ""
+
+
+def _file(directory: Path, name: str, known: Known, hash_files: bool) -> _Hashed:
+    path = directory / name
+    recorded = _recorded(directory, name)
+    target = str(path.resolve())
+    before = _identity(path)
+    remembered = known.get(target, {})
+    if {key: remembered.get(key) for key in before} == before:
+        etag = str(remembered["etag"])
+    elif not hash_files:
+        return _Hashed(None, recorded)
+    else:
+        in_lfs = _mirror_hub.belongs_in_lfs(name, before["size"], recorded.etag)
+        etag = _hash(path, before["size"], in_lfs=in_lfs)
+        if _identity(path) != before:
+            return _Hashed(None, recorded, "changed while it was read: it is still being written")
+        known[target] = {**before, "etag": etag}
+    if recorded.etag and etag != recorded.etag:
+        return _Hashed(
+            None, recorded, f"is not what the Hub published: its hash is {etag}, {recorded.etag} was recorded"
+        )
+    return _Hashed(PublishedFile(name, before["size"], etag, str(path)), recorded)
+
+
+def _identity(path: Path) -> Mapping[str, int]:
+    status = path.stat()
+    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "inode": status.st_ino}
+
+
+def _hash(path: Path, size: int, *, in_lfs: bool) -> str:
+    # sha1 is git's own name for a file, no protection.
+    digest = hashlib.sha256() if in_lfs else hashlib.sha1(usedforsecurity=False)
+    if not in_lfs:
+        digest.update(_mirror_hub.blob_prefix(size))
+    with path.open("rb", buffering=0) as file:
+        while True:
+            chunk = file.read(_CHUNK_BYTES)
+            if not chunk:
+                return digest.hexdigest()
+            digest.update(chunk)
+
+
+def _recorded(directory: Path, name: str) -> Recorded:
+    path = directory / name
+    if path.is_symlink():
+        target = path.readlink()
+        if target.parent.name == "blobs" and _BLOB.fullmatch(target.name):
+            return Recorded(target.name)
+    try:
+        text = (directory / ".cache/huggingface/download" / f"{name}.metadata").read_text("utf-8")
+        commit, etag, timestamp = [line.strip() for line in text.splitlines()[:_RECORD_LINES]]
+        if not _BLOB.fullmatch(etag) or path.stat().st_mtime - _CLOCK_S > float(timestamp):
+            return Recorded()
+    except (OSError, ValueError):
+        return Recorded()
+    return Recorded(etag, commit)
