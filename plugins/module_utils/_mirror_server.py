@@ -25,6 +25,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_nginx i
 )
 
 PACKAGE = "nginx"
+INSTALLED = "/usr/sbin/nginx"  # by the packages of Debian and Fedora
 _SERVICE = "nginx.service"  # of the distribution's package, which serves a page of its own on port 80
 _USERS = ("www-data", "nginx", "nobody")  # Debian's, Fedora's and nginx's own choice
 _SEARCH_PATH = "/usr/sbin:/usr/local/sbin:/sbin"  # where a user's PATH does not lead

@@ -181,6 +181,10 @@ models:
     problems:
       description: What keeps files from being published, by file.
       type: dict
+    too_large:
+      description: The files of more than 50 GB, which huggingface_hub downloads by xet alone, and so not from here.
+      type: list
+      elements: str
     not_hashed:
       description: In check mode, the files that would be read to compute their hash.
       type: list
@@ -192,6 +196,7 @@ models:
       files: 136
       bytes: 595150000000
       problems: {}
+      too_large: []
       not_hashed: []
 config:
   description: The configuration to run nginx with.
@@ -199,7 +204,7 @@ config:
   type: str
   sample: /etc/inference/mirror/nginx.conf
 nginx:
-  description: The program. As given where it would be installed.
+  description: The program. In check mode, the one that would be installed.
   returned: success
   type: str
   sample: /usr/sbin/nginx
@@ -273,7 +278,7 @@ class ModelMirror:
             "changed": bool(self.actions),
             "models": self.models,
             "config": str(self.config),
-            "nginx": nginx or self.params["nginx"],
+            "nginx": nginx or _mirror_server.INSTALLED,
             "run_directory": str(self.run_directory),
             "actions": self.actions,
             "diff": self.diffs,
@@ -299,6 +304,7 @@ class ModelMirror:
             "files": len(files) + len(source.unhashed),
             "bytes": sum(file.size for file in files),
             "problems": source.problems,
+            "too_large": [file.path for file in files if file.size > _mirror_hub.MAX_HTTP_BYTES],
             "not_hashed": source.unhashed,
         }
         self.models.append(result)
@@ -418,6 +424,12 @@ def warnings(models: list[dict[str, Any]], params: Parameters) -> list[str]:
         f"{', '.join(sorted(model['problems']))}"
         for model in models
         if model["problems"]
+    ]
+    texts += [
+        f"{model['repository']}: {', '.join(model['too_large'])} is larger than 50 GB, which huggingface_hub does "
+        "not download over plain HTTP"
+        for model in models
+        if model["too_large"]
     ]
     if (params["tokens"] or params["users"]) and not params["tls_certificate"]:
         texts.append("the mirror's secrets go over the network as they are: there is no tls_certificate")
