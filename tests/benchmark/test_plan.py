@@ -13,5 +13,5 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_vllm_prints_what_was_planned() -> None:
     python = os.environ.get("FIRSTTOKEN_ENGINE_PYTHON", str(ROOT / ".demo/engine/current/bin/python"))
-    model = os.environ.get("FIRSTTOKEN_MODEL", str(ROOT / ".demo/models/SmolLM2-135M-Instruct"))
+    model = os.environ.get("FIRSTTOKEN_MODEL", str(ROOT / ".demo/models/HuggingFaceTB/SmolLM2-135M-Instruct"))
     subprocess.run([python, ROOT / "tests/gpu/plan_against_vllm.py", model, "0.32.0"], check=True)
