@@ -49,17 +49,19 @@ def run(
     timeout_s: float = 30.0,
     environment: Mapping[str, str | None] | None = None,
     cwd: str | os.PathLike[str] | None = None,
+    stdin: str = "",
 ) -> CommandOutput:
     """Run ``argv`` without a shell, in the C locale, for at most ``timeout_s`` seconds.
 
-    ``environment`` is added to that of this process; a variable that is None is taken out of it. A program
-    that is missing, cannot be executed or does not end in time is a result, not an exception.
+    ``environment`` is added to that of this process; a variable that is None is taken out of it. The program
+    reads ``stdin``. One that is missing, cannot be executed or does not end in time is a result, not an
+    exception.
     """
     variables = {**os.environ, "LC_ALL": "C", **(environment or {})}
     try:
         done = subprocess.run(
             list(argv),
-            stdin=subprocess.DEVNULL,
+            input=stdin.encode(),
             capture_output=True,
             timeout=timeout_s,
             check=False,

