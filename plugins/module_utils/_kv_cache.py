@@ -152,6 +152,22 @@ def scale_tensors(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(SCALE_SUFFIXES))
 
 
+def scale_notes(scales: Sequence[str], *, quantised: bool) -> list[str]:
+    """Say what scales among the weights, or none, mean for a cache that is ``quantised`` or is not."""
+    if quantised and not scales:
+        return [
+            "a quantised KV cache is asked for, and the weight files have no scales for it (k_scale, "
+            "v_scale): engines take 1.0 for them, which can cost accuracy"
+        ]
+    if scales and not quantised:
+        return [
+            f"{len(scales)} scales of a quantised KV cache, such as {scales[0]}, stay in the weight files: "
+            "no change of the JSON files takes them out. An engine without a use for them skips them, or "
+            "fails on their names"
+        ]
+    return []
+
+
 def _members(name: str, data: bytes) -> tuple[str, list[Member]]:
     try:
         text = decode(data)

@@ -91,7 +91,7 @@ class Tree(ABC):
             "changed_files": [item.name for item in changed],
             "quantized": bool(left),
             "kv_scale_tensors": len(scales),
-            "notes": _notes(scales) if not left else [],
+            "notes": _kv_cache.scale_notes(scales, quantised=bool(left)),
             "diff": [_files.text_diff(self.path / item.name, item.before, item.after) for item in changed],
         }
 
@@ -201,13 +201,3 @@ def _object(name: str, data: bytes | None) -> Mapping[str, Any] | None:
 
 def _prefix(name: str) -> str:
     return name[: name.rfind("/") + 1]
-
-
-def _notes(scales: list[str]) -> list[str]:
-    if not scales:
-        return []
-    return [
-        f"{len(scales)} scales of a quantised KV cache, such as {scales[0]}, stay in the weight files: no "
-        "change of the JSON files takes them out. An engine without a use for them skips them, or fails on "
-        "their names"
-    ]

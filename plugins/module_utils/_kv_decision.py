@@ -259,7 +259,8 @@ def _concerns(given: Situation, word: str, *, unquantised: bool) -> tuple[str, .
     if support.answer in (wrong, _kv_support.NOTHING):
         found.append(f"{asked} {support.why}")
     dtype = _own_dtype(given)
-    if unquantised and dtype in ("bfloat16", "float16") and _UNQUANTISED_WORDS.get(word, word) != dtype:
+    unlike = dtype in ("bfloat16", "float16") and _UNQUANTISED_WORDS.get(word, word) != dtype
+    if unquantised and unlike and given.engine == VLLM:
         found.append(
             f"{asked} the model's is {dtype}: vLLM reads the bits of one as the other (vllm-project/vllm "
             "pull request 54338)"

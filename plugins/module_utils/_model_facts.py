@@ -47,7 +47,10 @@ def facts(model: Model) -> dict[str, Any]:
         ),
         "complete": not model.problems,
         "problems": [{"file": problem.file, "problem": problem.problem} for problem in model.problems],
-        "notes": list(model.notes),
+        "notes": [
+            *model.notes,
+            *_kv_cache.scale_notes(model.weights.kv_scales, quantised=bool(directives)),
+        ],
         "digest": model.digest,
     }
 

@@ -134,6 +134,30 @@ def test_which_values_ask_for_a_quantised_cache(value: object, expected: bool) -
     assert _kv_cache.is_quantised(value) is expected
 
 
+def test_nothing_else_of_the_file_changes() -> None:
+    """FP8-01: the file as reported, in one line."""
+    head = b'{"producer":{"name":"modelopt","version":"0.37.0"},"quantization":{"quant_algo":"NVFP4",'
+    tail = b',"group_size":16,"exclude_modules":["lm_head"]}}'
+    data = head + b'"kv_cache_quant_algo":"FP8"' + tail
+    stripped = _kv_cache.strip("hf_quant_config.json", data)
+    assert stripped.content == head + b'"kv_cache_quant_algo":null' + tail
+
+
+@pytest.mark.parametrize(
+    ("scales", "quantised", "note"),
+    [
+        ([], False, ""),
+        (["a.k_scale"], True, ""),  # FP8-09: loaded, whatever a warning says
+        ([], True, "engines take 1.0 for them"),  # FP8-08
+        (["a.k_scale"], False, "1 scales of a quantised KV cache, such as a.k_scale, stay"),  # FP8-06
+    ],
+)
+def test_what_scales_mean(scales: list[str], quantised: bool, note: str) -> None:
+    notes = _kv_cache.scale_notes(scales, quantised=quantised)
+    assert bool(notes) == bool(note)
+    assert note in "".join(notes)
+
+
 def test_a_key_written_twice_is_taken_out_twice() -> None:
     data = b'{"kv_cache_quant_algo": "FP8", "kv_cache_quant_algo" : "NVFP4"}'
     stripped = _kv_cache.strip("config.json", data)
