@@ -34,10 +34,16 @@ options:
   gpus:
     description:
       - The GPUs to be used, as M(firsttoken.serving.gpu_info) returns them.
-      - Without any the plan is for the engine's CPU build, and O(kv_cache_memory_bytes) has to be given.
+      - When not given, those that C(nvidia-smi) tells of on the target.
+      - With none of them the plan is for the engine's CPU build.
     type: list
     elements: dict
-    default: []
+  assume_idle:
+    description:
+      - Plan as though nothing held the GPUs' memory. For a deployment whose own server may be running on
+        them, so that a second run decides the same.
+    type: bool
+    default: false
   engine:
     description:
       - The engine, V(vllm) or V(sglang).
@@ -107,7 +113,8 @@ options:
     type: int
   kv_cache_memory_bytes:
     description:
-      - A fixed size of the KV cache of each GPU, or of the CPU build's.
+      - A fixed size of the KV cache of each GPU, or of the CPU build's, which has a default where the engine
+        has one.
     type: int
   weights_size_bytes:
     description:
@@ -120,14 +127,9 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the GPUs
-  firsttoken.serving.gpu_info:
-  register: host
-
-- name: Plan the deployment
+- name: Plan the deployment on the GPUs of the host
   firsttoken.serving.deployment_plan:
     path: /srv/models/Kimi-K2.5-NVFP4
-    gpus: "{{ host.gpus }}"
   register: kimi
 
 - name: Say how it is going to be served
@@ -136,10 +138,14 @@ EXAMPLES = r"""
       {{ kimi.plan.tensor_parallel_size }} GPUs ({{ kimi.plan.reasons.tensor_parallel_size }}),
       {{ kimi.plan.max_model_len }} tokens ({{ kimi.plan.reasons.max_model_len }})
 
-- name: Insist on a context length and on room for four such sequences
+- name: Look at the GPUs
+  firsttoken.serving.gpu_info:
+  register: host
+
+- name: Insist on a context length and on room for four such sequences, on four of the GPUs
   firsttoken.serving.deployment_plan:
     path: /srv/models/Kimi-K2.5-NVFP4
-    gpus: "{{ host.gpus }}"
+    gpus: "{{ host.gpus[:4] }}"
     max_model_len: 131072
     concurrency: 4
 """
@@ -248,7 +254,7 @@ plan:
     settings:
       description:
         - The plan in the words of P(firsttoken.serving.engine_server#filter), with the options that it has
-          no word for in C(extra_args).
+          no word for in C(extra_args), and those that the KV cache's type needs in C(kv_cache_arguments).
       type: dict
       sample:
         max_model_len: 131072
@@ -257,6 +263,7 @@ plan:
         gpu_memory_utilization: 0.92
         kv_cache_dtype: ""
         extra_args: []
+        kv_cache_arguments: []
 option:
   description: The option whose value cannot work.
   returned: when a plan is refused
@@ -281,8 +288,10 @@ largest_fraction:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.firsttoken.serving.plugins.module_utils._command import run
 from ansible_collections.firsttoken.serving.plugins.module_utils._config_section import ArchitectureError
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import SettingsError
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import NO_DRIVER, OK, read_gpus
 from ansible_collections.firsttoken.serving.plugins.module_utils._model import read_model
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_place import CheckpointError
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.deployment import plan_deployment
@@ -291,7 +300,8 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._plan.refusal i
 
 ARGUMENT_SPEC = {
     "path": {"type": "path", "required": True},
-    "gpus": {"type": "list", "elements": "dict", "default": []},
+    "gpus": {"type": "list", "elements": "dict"},
+    "assume_idle": {"type": "bool", "default": False},
     "engine": {"type": "str", "default": "vllm"},
     "engine_version": {"type": "str", "default": ""},
     "tensor_parallel_size": {"type": "str", "default": "auto"},
@@ -312,8 +322,14 @@ ARGUMENT_SPEC = {
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
+    gpus = module.params["gpus"]
+    if gpus is None:
+        report = read_gpus(run)
+        if report.status not in (OK, NO_DRIVER):
+            module.fail_json(msg=f"{report.message}. {report.remedy}", option="gpus")
+        gpus = report.as_dict()["gpus"]
     try:
-        plan = plan_deployment(read_model(module.params["path"]), module.params)
+        plan = plan_deployment(read_model(module.params["path"]), {**module.params, "gpus": gpus})
     except PlanError as exc:
         module.fail_json(msg=str(exc), option=exc.option, **exc.details)
     except CheckpointError as exc:

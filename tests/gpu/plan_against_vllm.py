@@ -52,6 +52,7 @@ ON_CPU: Mapping[str, dict[str, Any]] = {
 }
 DEFAULTS: Mapping[str, Any] = {
     "engine": "vllm",
+    "assume_idle": False,
     "tensor_parallel_size": "auto",
     "pipeline_parallel_size": "auto",
     "data_parallel_size": 1,

@@ -39,7 +39,7 @@ _MACHINES_WITH_CPU_TORCH = ("x86_64", "aarch64", "s390x")
 _REQUIRES_PYTHON = {"0.32.0": ">=3.11,<3.15"}
 # The CPU wheel asks for them, text models use none, and their builds for CPUs are on another index.
 _NOT_NEEDED_ON_CPU = ("torchvision", "torchaudio", "torchcodec")
-_DEFAULT_CPU_KV_CACHE_GIB = 1
+DEFAULT_CPU_KV_CACHE_GIB = 1
 
 
 class VLLM(Engine):
@@ -196,7 +196,7 @@ class VLLM(Engine):
         result["VLLM_NO_USAGE_STATS"] = "1"
         result["DO_NOT_TRACK"] = "1"
         if settings.variant == "cpu" and not self._sizes_kv_cache_itself(settings):
-            result["VLLM_CPU_KVCACHE_SPACE"] = str(settings.cpu_kv_cache_gib or _DEFAULT_CPU_KV_CACHE_GIB)
+            result["VLLM_CPU_KVCACHE_SPACE"] = str(settings.cpu_kv_cache_gib or DEFAULT_CPU_KV_CACHE_GIB)
         return result
 
     def endpoints(self) -> Endpoints:

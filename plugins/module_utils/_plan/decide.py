@@ -47,7 +47,7 @@ class Plan:
 
 
 def make_plan(model: PlannedModel, engine: MemoryModel, devices: Sequence[Device], wishes: Wishes) -> Plan:
-    """Decide. ``devices`` may be empty: the CPU build, which needs ``wishes.cache_bytes``.
+    """Decide. Without ``devices`` the plan is for the engine's CPU build.
 
     Raises PlanError for what cannot work; UnknownLayoutError for a cache that cannot be sized.
     """
@@ -123,7 +123,7 @@ def _limit(model: PlannedModel, engine: MemoryModel, wishes: Wishes) -> int:
 
 def _cpu_way(task: Task) -> Parallelism:
     wishes = task.wishes
-    if wishes.cache_bytes is None:
+    if wishes.cache_bytes is None and task.engine.cpu_cache_bytes is None:
         option = wishes.named("cache_bytes")
         raise PlanError(option, None, "without a GPU the KV cache's size has to be given", f"set {option}")
     tensor = wishes.tensor or 1

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
@@ -62,6 +63,8 @@ def plan_deployment(model: Model, options: Mapping[str, Any]) -> dict[str, Any]:
     engine = get_engine(options["engine"])
     version = options["engine_version"] or engine.tested_version
     found, devices = architecture(model.config), devices_of(options["gpus"])
+    if options["assume_idle"]:
+        devices = [replace(device, free=device.total, holders=()) for device in devices]
     cache = _cache_type(model, found, devices, Server(engine.name, version), options["kv_cache_dtype"])
     planned = PlannedModel(
         found,

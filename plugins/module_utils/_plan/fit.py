@@ -95,7 +95,8 @@ def fit(task: Task, parallelism: Parallelism) -> Fit:
         if memory and wishes.cache_bytes is None:
             budget = engine.budget(memory, load, fraction or 0.0, weights)
         else:
-            budget = Budget(wishes.cache_bytes or 0, 0, {}, "the KV cache's size was given")
+            cache = wishes.cache_bytes or engine.cpu_cache_bytes or 0
+            budget = Budget(cache, 0, {}, "a KV cache of a fixed size")
         stages.append(Stage(weights, budget, layout))
     return Fit(load, fraction, memory, task.limit, tuple(stages))
 

@@ -58,6 +58,7 @@ class MemoryModel(ABC):
 
     name: str
     fraction_option: str  # the engine's own option for its share of memory
+    cpu_cache_bytes: int | None  # KV cache of the CPU build where the user does not say, None for no default
 
     @abstractmethod
     def context_length(self, architecture: Architecture) -> int | None:

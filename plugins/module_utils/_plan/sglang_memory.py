@@ -50,6 +50,7 @@ class SGLangMemory(MemoryModel):
 
     name = "sglang"
     fraction_option = "--mem-fraction-static"
+    cpu_cache_bytes = None
 
     def context_length(self, architecture: Architecture) -> int | None:
         """Give the model's own; SGLang does not stretch YaRN's either."""

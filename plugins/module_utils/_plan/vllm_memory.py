@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.vllm import DEFAULT_CPU_KV_CACHE_GIB
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_config import Architecture
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.cache_layout import Parallelism
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.kv_dtype import activation_dtype
@@ -59,6 +60,7 @@ class VLLMMemory(MemoryModel):
 
     name = "vllm"
     fraction_option = "--gpu-memory-utilization"
+    cpu_cache_bytes = DEFAULT_CPU_KV_CACHE_GIB * GIB
 
     def __init__(self, version: str) -> None:
         self._version = version if version_key(version) else ""

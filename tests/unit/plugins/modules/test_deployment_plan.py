@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPUReport
+from ansible_collections.firsttoken.serving.plugins.module_utils._nvidia_smi import parse_report
 from ansible_collections.firsttoken.serving.plugins.modules import deployment_plan
 
 FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "architectures"
@@ -103,6 +105,7 @@ def test_a_plan_says_everything(plan: Plan, smol: Path) -> None:
         "gpu_memory_utilization": 0.2,
         "kv_cache_dtype": "",
         "extra_args": [],
+        "kv_cache_arguments": [],
     }
 
 
@@ -120,9 +123,34 @@ def test_auto_is_the_same_as_nothing(plan: Plan, smol: Path, key: str, value: st
 
 
 def test_the_cpu_build(plan: Plan, smol: Path) -> None:
-    found = plan(smol, kv_cache_memory_bytes=GIB, max_model_len=2048)["plan"]
+    found = plan(smol, gpus=[], kv_cache_memory_bytes=GIB, max_model_len=2048)["plan"]
     assert (found["kv_cache_tokens"], found["concurrency"]) == (46592, 22.75)  # as vLLM 0.32.0 prints them
     assert (found["gpus"], found["memory_fraction"]) == ([], None)
+
+
+def test_gpus_are_looked_for_where_none_are_given(
+    plan: Plan, smol: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(status: str, gpus: tuple[object, ...] = ()) -> None:
+        report = GPUReport(status, "the driver is another one", "Reboot", gpus=gpus)
+        monkeypatch.setattr(deployment_plan, "read_gpus", lambda run: report)
+
+    xml = (FIXTURES.parent / "nvidia-smi" / "h200-idle.xml").read_text()
+    found("ok", parse_report(xml).gpus)
+    assert plan(smol)["plan"]["gpus"] == [0]
+    found("no_driver")
+    assert plan(smol)["plan"]["gpus"] == []
+    found("version_mismatch")
+    refused = plan(smol)
+    assert refused["failed"]
+    assert refused["msg"] == "the driver is another one. Reboot"
+
+
+def test_a_second_run_is_not_kept_away_by_its_own_server(plan: Plan, smol: Path) -> None:
+    running = {**GPU, "memory_free_mib": 8000, "memory_used_mib": 135155, "processes": [{"pid": 7}]}
+    idle = plan(smol, gpus=[GPU])["plan"]
+    assert plan(smol, gpus=[running], assume_idle=True)["plan"] == idle
+    assert plan(smol, gpus=[running])["plan"]["memory_fraction"] < idle["memory_fraction"]
 
 
 KIMI = {
@@ -175,7 +203,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "half a rank": ({"tensor_parallel_size": 1.5}, "tensor_parallel_size", "whole number"),
     "a longer context than the model's": ({"max_model_len": 8193}, "max_model_len", "at most 8192"),
     "a cache type that nobody knows": ({"kv_cache_dtype": "int2"}, "kv_cache_dtype", "choose from"),
-    "no cache": ({"gpus": []}, "kv_cache_memory_bytes", "set kv_cache_memory_bytes"),
+    "no cache": ({"gpus": [], "engine": "sglang"}, "kv_cache_memory_bytes", "set kv_cache_memory_bytes"),
     "a fraction as a percentage": ({"memory_fraction": 90}, "memory_fraction", "at most 1"),
 }
 

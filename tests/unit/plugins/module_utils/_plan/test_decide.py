@@ -372,15 +372,17 @@ def test_a_model_without_a_context_length_wants_one(plans: SimpleNamespace) -> N
     assert make_plan(model, engine, plans.devices("H200"), Wishes(max_model_len=4096)).max_model_len == 4096
 
 
-def test_the_cpu_build_needs_the_cache_s_size(plans: SimpleNamespace) -> None:
-    model, engine = plans.planned_model("SmolLM2-135M-Instruct"), memory_model("vllm", "")
+def test_the_cpu_build(plans: SimpleNamespace) -> None:
+    model = plans.planned_model("SmolLM2-135M-Instruct")
     with pytest.raises(PlanError, match="set cache_bytes"):
-        make_plan(model, engine, (), Wishes())
-    found = make_plan(model, engine, (), Wishes(cache_bytes=GIB, max_model_len=2048))
-    # vLLM 0.32.0: "46,592 tokens, Maximum concurrency for 2,048 tokens per request: 22.75x"
-    assert (found.fit.tokens(2048), found.fit.concurrency(2048)) == (46592, 22.75)
+        make_plan(model, memory_model("sglang", ""), (), Wishes())
+    engine = memory_model("vllm", "")
+    for wishes in (Wishes(max_model_len=2048), Wishes(cache_bytes=GIB, max_model_len=2048)):
+        found = make_plan(model, engine, (), wishes)
+        # vLLM 0.32.0: "46,592 tokens, Maximum concurrency for 2,048 tokens per request: 22.75x"
+        assert (found.fit.tokens(2048), found.fit.concurrency(2048)) == (46592, 22.75)
     with pytest.raises(PlanError, match="does not divide"):
-        make_plan(model, engine, (), Wishes(cache_bytes=GIB, tensor=2))
+        make_plan(model, engine, (), Wishes(tensor=2))
 
 
 def test_a_length_at_the_edge_is_served_with_a_warning(plan: Any) -> None:
