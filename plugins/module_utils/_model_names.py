@@ -21,7 +21,7 @@ def names(directory: Path, *, follow: bool = True) -> Iterator[tuple[str, Path]]
     Hidden names (``.git``, ``.cache``, ``.gitattributes``) are no part of a model. Sub-directories that are
     links are entered only with ``follow``. Raises OSError.
     """
-    yield from _names(directory, "", _DEPTH, follow=follow)
+    yield from _names(directory, "", (directory.resolve(),), follow=follow)
 
 
 def config_files(directory: Path, *, follow: bool = True) -> dict[str, Path]:
@@ -35,12 +35,17 @@ def _own_files_first(name: str) -> tuple[int, str]:
     return name.count("/"), name
 
 
-def _names(directory: Path, prefix: str, depth: int, *, follow: bool) -> Iterator[tuple[str, Path]]:
+def _names(
+    directory: Path, prefix: str, inside: tuple[Path, ...], *, follow: bool
+) -> Iterator[tuple[str, Path]]:
+    """``inside`` are the directories on the way here, which a link may lead back to."""
     for item in sorted(directory.iterdir()):
         if item.name.startswith("."):
             continue
-        if depth and _is_model(item) and (follow or not item.is_symlink()):
-            yield from _names(item, f"{prefix}{item.name}/", depth - 1, follow=follow)
+        real = item.resolve()
+        enter = len(inside) <= _DEPTH and real not in inside and (follow or not item.is_symlink())
+        if enter and _is_model(item):
+            yield from _names(item, f"{prefix}{item.name}/", (*inside, real), follow=follow)
         else:
             yield f"{prefix}{item.name}", item
 

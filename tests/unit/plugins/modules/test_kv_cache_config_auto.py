@@ -371,6 +371,16 @@ def test_draft_directories_that_are_links_are_left_alone_in_published_files(
     assert models.tree(elsewhere) == before
 
 
+def test_a_link_that_leads_back_is_no_draft_model(
+    models: Any, serve: Run, kv: Run, tmp_path: Path, path: Path
+) -> None:
+    source = models.make(tmp_path / "model", files={"config.json": compressed()})
+    (source / "self").symlink_to(".")
+    assert "self" in serve()["files"]
+    assert kv("absent")["changed_files"] == ["config.json"]
+    assert str((path / "self").readlink()) == str(source / "self")
+
+
 def test_names_that_are_not_ascii_and_links_to_links(
     *, models: Any, serve: Run, run_module: Any, tmp_path: Path
 ) -> None:

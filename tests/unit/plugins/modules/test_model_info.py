@@ -451,6 +451,7 @@ def test_no_config(run_module: Any, tmp_path: Path, names: list[str], message: s
         (LFS, "is a Git LFS pointer"),
         (b"<html>", "is a web page"),
         (b"\xff\xfe{}", "is not UTF-8 text (byte 0)"),
+        (b"\xef\xbb\xbf{}", "begins with a byte order mark, which the engines' JSON readers refuse"),
     ],
 )
 def test_broken_config(models: Any, run_module: Any, tmp_path: Path, content: bytes, message: str) -> None:
