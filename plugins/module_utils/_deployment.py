@@ -43,6 +43,7 @@ DEFAULTS: dict[str, Any] = {
     "served_model_name": "default",
     "max_model_len": 0,
     "tensor_parallel_size": 0,
+    "gpu_memory_utilization": 0,
     "reasoning_parser": "",
     "tool_call_parser": "",
     "kv_cache_dtype": "",
@@ -56,7 +57,7 @@ DEFAULTS: dict[str, Any] = {
 # Settings of a server that are variables of the role as they are.
 _SETTINGS = ("host", "port", "reasoning_parser", "tool_call_parser", "kv_cache_dtype", "extra_args")
 # For these the role says "the engine's default" by 0.
-_COUNTS = ("max_model_len", "tensor_parallel_size")
+_COUNTS = ("max_model_len", "tensor_parallel_size", "gpu_memory_utilization")
 
 
 class DeploymentError(ValueError):
@@ -195,7 +196,7 @@ def _settings(role: Mapping[str, Any]) -> dict[str, Any]:
         "model_path": role["model_dir"],
         "served_model_name": role["served_model_name"],
         **{name: role[name] for name in _SETTINGS},
-        **{name: None if role[name] in (0, "0") else role[name] for name in _COUNTS},
+        **{name: None if role[name] in (0, "0", "0.0") else role[name] for name in _COUNTS},
         "environment": {**role["environment"], **({"HF_ENDPOINT": hub} if hub else {})},
         "offline": not hub,
         "home": role["root"],

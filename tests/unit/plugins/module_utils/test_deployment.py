@@ -62,6 +62,7 @@ def test_nothing_known_of_the_host_is_said() -> None:
         ({}, ["/opt/inference/releases/vllm-0.32.0/bin/vllm", "serve"], ["--max-model-len"]),
         ({"max_model_len": 2048, "tensor_parallel_size": 8}, ["2048", "--tensor-parallel-size"], []),
         ({"max_model_len": "0"}, [], ["--max-model-len", "0"]),
+        ({"gpu_memory_utilization": 0.8}, ["--gpu-memory-utilization", "0.8"], []),
         ({"reasoning_parser": "kimi_k2"}, ["kimi_k2"], ["--tool-call-parser"]),
         ({"secrets": {"api_key": SECRET}}, [], [SECRET]),
     ],
