@@ -105,10 +105,15 @@ def test_a_second_run_changes_nothing_and_takes_seconds(laptop: Laptop) -> None:
     assert "Paris" in laptop.must("sh -s", stdin=curl[1].encode())
 
 
-def test_it_stops(laptop: Laptop) -> None:
+def test_it_is_asked_again_and_stops(laptop: Laptop) -> None:
+    verify = ".venv/bin/ansible-playbook playbooks/verify.yml -i inventories/local"
+    assert re.search(r"^Verdict: +ok", laptop.must(verify), re.MULTILINE)
     assert "stopped" in laptop.must("make demo-stop")
     assert laptop.run("pgrep -u someone -a -i -f vl[l]m").stdout == ""
     assert "does not run" in laptop.must("make demo-stop")
+    dead = laptop.run(verify)
+    assert dead.returncode != 0
+    assert "not_ready" in dead.stdout, dead.stdout
 
 
 def test_nothing_of_it_is_left(laptop: Laptop) -> None:
