@@ -312,7 +312,7 @@ ARGUMENT_SPEC = {
     "kv_cache_dtype": {"type": "str", "default": "auto"},
     "memory_fraction": {"type": "str", "default": "auto"},
     "concurrency": {"type": "float", "default": 1.0},
-    "max_num_batched_tokens": {"type": "int"},
+    "max_num_batched_tokens": {"type": "int", "no_log": False},
     "max_num_seqs": {"type": "int"},
     "block_size": {"type": "int"},
     "kv_cache_memory_bytes": {"type": "int"},
