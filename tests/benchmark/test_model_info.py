@@ -80,7 +80,7 @@ def test_headers_only(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(
             f"\n{SHARDS} shards, {size / 1e9:.0f} GB, {SHARDS * TENSORS} tensors: model_info {ours:.2f} s, "
-            f"of which {empty:.2f} s are imports (at most 1 s on an idle machine); json.loads of the same bytes "
-            f"{plain:.2f} s: {ours / plain:.2f}x (at most 2.5x)"
+            f"of which {empty:.2f} s are imports (at most 1 s on an idle machine); json.loads of the same "
+            f"bytes {plain:.2f} s: {ours / plain:.2f}x (at most 2.5x)"
         )
     assert ours / plain <= 2.5
