@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Callable
 
@@ -98,14 +98,14 @@ def master(config: Path, run_directory: Path) -> int | None:
 
 
 def reload(pid: int) -> None:
-    """Let nginx read its configuration, and see that it did: new workers serve.
+    """Let nginx read its configuration, and see that it did: new workers alone take requests.
 
     Requests that are under way are finished by the old ones. Raises MirrorError where it did not.
     """
     before = set(_workers(pid))
     os.kill(pid, signal.SIGHUP)
     deadline = time.monotonic() + _RELOAD_TIMEOUT_S
-    while not set(_workers(pid)) - before:
+    while not _are_others(set(_workers(pid)), before):
         if not _title(pid).startswith(_MASTER):
             raise MirrorError(f"nginx (PID {pid}) ended when it was to read its configuration; see its log")
         if time.monotonic() > deadline:
@@ -114,6 +114,11 @@ def reload(pid: int) -> None:
                 "serves with the old one; see its log"
             )
         time.sleep(0.05)
+
+
+def _are_others(workers: Set[int], before: Set[int]) -> bool:
+    """Whether there are workers, and none of those before."""
+    return bool(workers) and not workers & before
 
 
 def _workers(pid: int) -> Iterator[int]:
