@@ -140,7 +140,7 @@ def layer_caches(
     section: Section, types: tuple[str, ...], heads: Heads, latent: LatentAttention | None, hidden_size: int
 ) -> tuple[LayerCache, ...]:
     """Give what the decoder layers keep, grouped by shape, in the order of their first layers."""
-    if section.model_type in _COMPRESSED | _OWN_LAYOUT:
+    if section.model_type in _COMPRESSED | _OWN_LAYOUT or section.flag("is_encoder_decoder"):
         return (LayerCache(UNKNOWN, tuple(range(len(types)))),)
     attending = [index for index, kind in enumerate(types) if kind not in (STATE, _layer_types.NONE)]
     with_state = tuple(index for index, kind in enumerate(types) if kind in (STATE, _layer_types.BOTH))

@@ -247,7 +247,7 @@ plan:
           type: str
           sample: estimated as in vLLM's profiling run, calibrated with recorded starts on an H200
     notes:
-      description: What one should know besides.
+      description: What one should know besides; each is a warning, too.
       type: list
       elements: str
       sample: []
@@ -255,6 +255,7 @@ plan:
       description:
         - The plan in the words of P(firsttoken.serving.engine_server#filter), with the options that it has
           no word for in C(extra_args), and those that the KV cache's type needs in C(kv_cache_arguments).
+        - C(environment) names the GPUs where the server would otherwise take others.
       type: dict
       sample:
         max_model_len: 131072
@@ -262,6 +263,7 @@ plan:
         pipeline_parallel_size: 1
         gpu_memory_utilization: 0.92
         kv_cache_dtype: ""
+        environment: {}
         extra_args: []
         kv_cache_arguments: []
 option:
@@ -336,6 +338,8 @@ def main() -> None:
         module.fail_json(msg=str(exc), **exc.details)
     except (ArchitectureError, UnknownLayoutError, SettingsError) as exc:
         module.fail_json(msg=str(exc))
+    for note in plan["notes"]:
+        module.warn(note)
     module.exit_json(changed=False, plan=plan)
 
 

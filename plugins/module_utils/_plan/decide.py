@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.cache_layout import Parallelism
-from ansible_collections.firsttoken.serving.plugins.module_utils._plan.devices import Device, alike
+from ansible_collections.firsttoken.serving.plugins.module_utils._plan.devices import (
+    Device,
+    alike,
+    visibility,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.fit import Fit, fit
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.memory import (
     GIB,
@@ -40,6 +44,7 @@ class Plan:
 
     fit: Fit
     devices: tuple[Device, ...]
+    environment: dict[str, str]  # by which the server sees these devices
     max_model_len: int
     reasons: dict[str, str]
     working_sizes: tuple[int, ...]
@@ -63,9 +68,11 @@ def make_plan(model: PlannedModel, engine: MemoryModel, devices: Sequence[Device
         raise _too_long(task, chosen, better)
     if length == 0:
         raise _no_margin(wishes, longest)
+    used = pool[: chosen.parallelism.ranks]
     return Plan(
         fit=chosen,
-        devices=pool[: chosen.parallelism.ranks],
+        devices=used,
+        environment=visibility(used, devices),
         max_model_len=length,
         reasons=reasons(task, chosen, length),
         working_sizes=tuple(sizes(task, max(len(pool), 1))),

@@ -63,6 +63,7 @@ def _device(gpu: Mapping[str, Any], memory: Mapping[str, Any], *, is_slice: bool
             "gpus",
             gpu.get("index"),
             f"GPU {gpu.get('index')} ({gpu.get('name')}) does not tell how much memory it has",
+            "give gpus with a memory_total_mib; of memory shared with the CPU, what the host does not need",
         )
     reserved = memory.get("memory_reserved_mib") or 0
     free = memory.get("memory_free_mib")
@@ -94,3 +95,16 @@ def alike(devices: Sequence[Device]) -> list[list[Device]]:
         else:
             groups.append([device])
     return sorted(groups, key=len, reverse=True)
+
+
+def visibility(used: Sequence[Device], devices: Sequence[Device]) -> dict[str, str]:
+    """Give the variables by which a server sees the right GPUs; none where it takes them by itself.
+
+    CUDA sorts unlike GPUs by speed unless it is told to count as nvidia-smi does.
+    """
+    indices = [device.index for device in used]
+    if any(device.slice for device in used):
+        return {}
+    if indices == list(range(len(used))) and all(device.is_like(devices[0]) for device in devices):
+        return {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, indices))}

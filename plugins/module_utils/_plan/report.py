@@ -49,6 +49,7 @@ def as_dict(plan: Plan, cache: CacheType, engine: MemoryModel) -> dict[str, Any]
             "pipeline_parallel_size": way.pipeline,
             "gpu_memory_utilization": found.fraction,
             "kv_cache_dtype": cache.argument,
+            "environment": plan.environment,
             "extra_args": list(engine.extra_args(way)),
             "kv_cache_arguments": list(cache.extra_args),
         },

@@ -190,7 +190,11 @@ CACHES = {
         [("mla", 4, 1, 576, None), ("indexer", 2, 1, 128, None)],
     ),
     "Falcon 7B: one KV head": (of("falcon", multi_query=True), [("full_attention", 4, 1, 8, None)]),
-    "ChatGLM's name for KV heads": (of("x", num_key_value_heads=None, multi_query_group_num=2), [("full_attention", 4, 2, 8, None)]),
+    "ChatGLM's name for KV heads": (
+        of("x", num_key_value_heads=None, multi_query_group_num=2),
+        [("full_attention", 4, 2, 8, None)],
+    ),
+    "an encoder's cache is not known": (of("whisper", is_encoder_decoder=True), [("unknown", 4, 0, 0, None)]),
     "a layout that is not known": (of("deepseek_v4", compress_ratios=[4] * 4), [("unknown", 4, 0, 0, None)]),
 }
 

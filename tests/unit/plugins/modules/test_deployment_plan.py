@@ -104,6 +104,7 @@ def test_a_plan_says_everything(plan: Plan, smol: Path) -> None:
         "pipeline_parallel_size": 1,
         "gpu_memory_utilization": 0.2,
         "kv_cache_dtype": "",
+        "environment": {},
         "extra_args": [],
         "kv_cache_arguments": [],
     }
@@ -144,6 +145,16 @@ def test_gpus_are_looked_for_where_none_are_given(
     refused = plan(smol)
     assert refused["failed"]
     assert refused["msg"] == "the driver is another one. Reboot"
+
+
+def test_the_server_sees_the_gpus_that_were_planned(plan: Plan, smol: Path) -> None:
+    mixed = plan(smol, gpus=[{**RTX, "index": 0}, *gpus(GPU, 3)[1:]])
+    assert mixed["plan"]["gpus"] == [1]
+    ours = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "1"}
+    assert mixed["plan"]["settings"]["environment"] == ours
+    assert any("RTX PRO 6000" in text for text in mixed["plan"]["notes"])
+    assert plan(smol, gpus=gpus(GPU, 3)[1:2])["plan"]["settings"]["environment"] == ours
+    assert plan(smol, gpus=gpus(GPU, 3))["plan"]["settings"]["environment"] == {}
 
 
 def test_a_second_run_is_not_kept_away_by_its_own_server(plan: Plan, smol: Path) -> None:
