@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Union
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_config import Architecture
@@ -62,7 +63,7 @@ def weights_from_tensors(tensors: Mapping[str, int], architecture: Architecture)
     """Sort the tensors of a checkpoint (name to bytes) by where and how an engine holds them."""
     parts: dict[tuple[Place, str], int] = {}
     for name, size in tensors.items():
-        key = (_place(name, architecture), _part(name))
+        key = _place_and_part(name, architecture)
         parts[key] = parts.get(key, 0) + size * _copies(name, tensors, architecture)
     if architecture.dtype == "float32":  # which is served in 16 bit
         parts = {key: size // 2 for key, size in parts.items()}
@@ -84,22 +85,37 @@ def weights_on_gpu(
     )
 
 
-def _place(name: str, architecture: Architecture) -> Place:
-    if _ENCODER.search(name):
-        return FIRST
-    if _DRAFT.search(name):
-        return UNUSED
+def _place_and_part(name: str, architecture: Architecture) -> tuple[Place, str]:
+    """Split a name at its layer: what stands before and after it comes again and again."""
     layer = _LAYER.search(name)
-    if layer:
-        number = int(layer.group(1))
-        return number if number < architecture.layers else UNUSED
+    if layer is None:
+        return _outside(name, bool(architecture.tied_embeddings)), _part(name)
+    number = int(layer.group(1))
+    place = _before_layer(name[: layer.start() + 1])
+    if place is None:
+        place = number if number < architecture.layers else UNUSED
+    return place, _part(name[layer.end() - 1 :])
+
+
+def _outside(name: str, is_tied: bool) -> Place:
+    place = _before_layer(name)
+    if place is not None:
+        return place
     if _HEAD.search(name):
-        return UNUSED if architecture.tied_embeddings else LAST
+        return UNUSED if is_tied else LAST
     return LAST if _FINAL_NORM.search(name) else FIRST
 
 
-def _part(name: str) -> str:
-    return next((part for part, pattern in _PARTS if pattern.search(name)), DIVIDED)
+@lru_cache(maxsize=256)
+def _before_layer(prefix: str) -> Place | None:
+    if _ENCODER.search(prefix):
+        return FIRST
+    return UNUSED if _DRAFT.search(prefix) else None
+
+
+@lru_cache(maxsize=65536)
+def _part(rest: str) -> str:
+    return next((part for part, pattern in _PARTS if pattern.search(rest)), DIVIDED)
 
 
 def _copies(name: str, tensors: Mapping[str, int], architecture: Architecture) -> int:

@@ -15,11 +15,11 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._plan.parallel 
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.refusal import PlanError
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.registry import memory_model
 from ansible_collections.firsttoken.serving.plugins.module_utils._plan.wishes import Wishes
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from_fixtures = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
     max_examples=150,
 )
@@ -35,11 +35,11 @@ GPUS = st.tuples(st.sampled_from(("H200", "H100", "RTX6000", "L40S")), st.intege
 USED = st.integers(0, 30_000)
 WISHES = st.builds(
     Wishes,
-    tensor=st.none() | st.integers(1, 16),
+    tensor=st.none() | st.sampled_from((1, 2, 4, 8)) | st.integers(1, 16),
     pipeline=st.none() | st.integers(1, 4),
-    data=st.integers(1, 3),
+    data=st.just(1) | st.integers(1, 3),
     expert=st.none() | st.booleans(),
-    max_model_len=st.none() | st.integers(1, 300_000),
+    max_model_len=st.none() | st.integers(1, 8192) | st.integers(1, 300_000),
     fraction=st.none() | st.floats(0.05, 1.0),
     concurrency=st.floats(0.5, 8.0),
     batch_tokens=st.none() | st.integers(256, 32_768),
@@ -62,7 +62,8 @@ def test_a_plan_keeps_to_its_constraints(  # noqa: PLR0917
 ) -> None:
     devices = plans.devices(*gpus, used)
     found = outcome(plans, name, engine, devices, wishes)
-    assume(found is not None)
+    if found is None:  # refused, with a reason
+        return
     way, model, length = found.fit.parallelism, plans.planned_model(name), found.max_model_len
     assert way.ranks <= len(devices)
     assert not tensor_problems(model.architecture, model.cut, way.tensor)
@@ -89,7 +90,8 @@ def test_more_free_memory_never_shortens_the_context(  # noqa: PLR0917
     plans: SimpleNamespace, name: str, engine: str, gpus: tuple[str, int], used: int, more: int
 ) -> None:
     tight = outcome(plans, name, engine, plans.devices(*gpus, used), Wishes())
-    assume(tight is not None)
+    if tight is None:
+        return
     loose = outcome(plans, name, engine, plans.devices(*gpus, max(0, used - more)), Wishes())
     assert loose is not None
     assert loose.max_model_len >= tight.max_model_len
@@ -103,7 +105,8 @@ def test_a_shorter_context_fits_where_a_longer_one_does(
     devices = plans.devices(*gpus)
     shorter, longer = sorted(lengths)
     found = outcome(plans, name, engine, devices, Wishes(max_model_len=longer))
-    assume(found is not None)
+    if found is None:
+        return
     other = outcome(plans, name, engine, devices, Wishes(max_model_len=shorter))
     assert other is not None
     layouts = found.fit.stages[0].layout
@@ -116,7 +119,8 @@ def test_what_auto_takes_is_taken_when_asked_for(
     plans: SimpleNamespace, name: str, engine: str, gpus: tuple[str, int]
 ) -> None:
     auto = outcome(plans, name, engine, plans.devices(*gpus), Wishes())
-    assume(auto is not None)
+    if auto is None:
+        return
     way = auto.fit.parallelism
     again = Wishes(
         way.tensor, way.pipeline, way.data, way.expert or None, auto.max_model_len, auto.fit.fraction
