@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Why a download does not go on: one of a closed list of kinds, and what follows from it."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# Kinds that a later attempt may get over.
+STALL, RATE_LIMIT, SERVER, NETWORK, INCOMPLETE, CRASH = (
+    "stall",
+    "rate_limit",
+    "server_error",
+    "network",
+    "incomplete",
+    "client_crash",
+)
+# Kinds that somebody has to do something about.
+GATED, NOT_FOUND, NO_TOKEN_ACCESS, BAD_TOKEN, NO_REVISION, NO_FILE = (
+    "gated",
+    "repository_not_found",
+    "repository_not_found_or_private",
+    "bad_token",
+    "revision_not_found",
+    "file_not_found",
+)
+FORBIDDEN, WEB_PAGE, NOT_A_HUB, CERTIFICATE = "forbidden", "web_page", "not_a_hub", "certificate"
+NO_SPACE, NO_INODES, NOT_WRITABLE = "no_space", "no_inodes", "not_writable"
+CORRUPT_UPSTREAM, CORRUPT = "corrupt_upstream", "corrupt"
+SOURCE, CLIENT, JOB_LOST = "source", "client", "job_lost"
+PASSING = frozenset({STALL, RATE_LIMIT, SERVER, NETWORK, INCOMPLETE, CRASH})
+# What another source does not help with.
+OF_THIS_HOST = frozenset({NO_SPACE, NO_INODES, NOT_WRITABLE, CLIENT})
+
+# After so many attempts in a row without one more byte, it is not tried any longer.
+ATTEMPTS = 8
+XET_OFF_AFTER_STALLS = 2
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 300.0
+_HTML = (b"<!doctype", b"<html", b"<?xml")
+# urllib, httpx2 and OpenSSL: a certificate that is not trusted.
+_CERTIFICATE_TEXT = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.I)
+_NETWORK_CLASS = re.compile(r"(?:Connect|Read|Write|Pool|Remote|Local|Protocol|Proxy|Network|Timeout)\w*")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What stopped an attempt; ``retry_after_s`` as the server asked for, 0 where it did not."""
+
+    kind: str
+    text: str
+    file: str = ""
+    retry_after_s: float = 0.0
+
+    @property
+    def passing(self) -> bool:
+        """Whether another attempt may get over it."""
+        return self.kind in PASSING
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give what the state file keeps of it."""
+        return asdict(self)
+
+
+class DownloadError(Exception):
+    """A failure that ends what is being done."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+def of_response(url: str, status: int, headers: Mapping[str, str], body: bytes) -> Failure | None:
+    """Tell what an answer of the Hub means; None for one that is JSON. Header names are in lower case.
+
+    Codes in X-Error-Code and their meaning: huggingface_hub/utils/_http.py, ``hf_raise_for_status``.
+    """
+    if status >= 300:
+        return of_status(url, status, headers, body)
+    if body.lstrip()[:16].lower().startswith(_HTML):
+        return Failure(
+            WEB_PAGE,
+            f"{url} answered with a web page: a proxy or a login page stands between; name the proxy",
+        )
+    if not body.lstrip().startswith((b"{", b"[")):
+        return Failure(NOT_A_HUB, f"{url} answered with something that is no JSON; is endpoint a Hub?")
+    return None
+
+
+def of_status(url: str, status: int, headers: Mapping[str, str], body: bytes = b"") -> Failure:
+    """Tell what an HTTP status of 300 and more means."""
+    code, said = headers.get("x-error-code", ""), headers.get("x-error-message", "")
+    said = f" ({said})" if said else ""
+    if status == 429:
+        return Failure(RATE_LIMIT, f"{url}: 429, too many requests", retry_after_s=retry_after(headers))
+    if status >= 500 or status == 408:
+        return Failure(SERVER, f"{url}: HTTP {status}{said}", retry_after_s=retry_after(headers))
+    if status == 407:
+        return Failure(NETWORK, f"{url}: 407, the proxy wants a user and a password (environment)")
+    if code == "GatedRepo" or "gated repo" in said.lower():
+        return Failure(GATED, _gated(url, status, said))
+    if code == "RevisionNotFound":
+        return Failure(NO_REVISION, f"{url}: the repository has no such revision; look at revision")
+    if code == "EntryNotFound":
+        return Failure(NO_FILE, f"{url}: the revision has no such file")
+    if "Invalid credentials" in said or "invalid user token" in said.lower():
+        return Failure(BAD_TOKEN, f"{url}: the token is not valid{said}; look at token or token_file")
+    if body.lstrip()[:16].lower().startswith(_HTML) and not code:
+        return Failure(
+            WEB_PAGE if status not in (401, 404) else _by_status(status),
+            f"{url} answered HTTP {status} with a web page: a proxy, a login page or no Hub stands there",
+        )
+    texts = {
+        401: "the repository does not exist, or is private and the token (token, token_file) does not open it",
+        403: "access is forbidden; the token may lack the permission to read this repository",
+        404: "there is no such repository; look at repo and endpoint",
+    }
+    return Failure(_by_status(status), f"{url}: HTTP {status}{said}: {texts.get(status, 'not understood')}")
+
+
+def of_exception(name: str, text: str, status: int = 0, headers: Mapping[str, str] | None = None) -> Failure:
+    """Tell what an exception of the client means.
+
+    Args:
+        name: the exception's class.
+        text: what it says.
+        status: of the answer that it carries, 0 where it carries none.
+        headers: of that answer, with lower-case names.
+    """
+    line = _line(text)
+    if status >= 300:
+        return of_status(line, status, headers or {})
+    if name == "ENOSPC" or f"[Errno {errno.ENOSPC}]" in text or "No space left on device" in text:
+        return Failure(NO_SPACE, "the disk is full")
+    if name in ("EROFS", "EACCES", "EPERM", "PermissionError") or "os error 1)" in text:
+        return Failure(NOT_WRITABLE, _not_writable(line))
+    if _CERTIFICATE_TEXT.search(text):
+        return Failure(
+            CERTIFICATE,
+            f"{line}: the certificate is not trusted; name its authority's file as SSL_CERT_FILE (environment)",
+        )
+    if name == "FileMetadataError":
+        return Failure(NOT_A_HUB, f"{line}: what answered is no Hub; a proxy or a wrong endpoint")
+    if "Consistency check failed" in text:
+        return Failure(INCOMPLETE, line)
+    if _NETWORK_CLASS.fullmatch(name) or name in ("URLError", "gaierror", "OSError", "IncompleteRead"):
+        return Failure(NETWORK, f"{name}: {line}")
+    return Failure(CRASH, f"{name}: {line}")
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Give the seconds that a server asks to wait, 0 for none (Retry-After; a date is not taken)."""
+    value = headers.get("retry-after", "").strip()
+    if value.isdigit():
+        return float(value)
+    limit = re.search(r"\bt=(\d+)", headers.get("ratelimit", ""))
+    return float(limit.group(1)) if limit else 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What follows a failure: give up, or wait and try again, with or without xet."""
+
+    give_up: bool
+    wait_s: float = 0.0
+    xet: bool = True
+
+
+def next_step(fruitless: Sequence[Failure], stalls: int, *, xet: bool) -> Step:
+    """Decide after the last of ``fruitless``: the failures since a byte last came.
+
+    ``stalls`` counts those of the whole download. A server that limits the rate is waited for, which says
+    nothing about xet or the token.
+    """
+    last = fruitless[-1]
+    if not last.passing or len(fruitless) >= ATTEMPTS:
+        return Step(give_up=True, xet=xet)
+    if last.kind == STALL:
+        return Step(give_up=False, xet=xet and stalls < XET_OFF_AFTER_STALLS)
+    wait_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (len(fruitless) - 1))
+    return Step(give_up=False, wait_s=max(wait_s, last.retry_after_s), xet=xet)
+
+
+def _by_status(status: int) -> str:
+    return {401: NO_TOKEN_ACCESS, 403: FORBIDDEN, 404: NOT_FOUND}.get(status, NOT_A_HUB)
+
+
+def _gated(url: str, status: int, said: str) -> str:
+    if status == 403:
+        return (
+            f"{url}: the repository is gated and the token's account was not let in{said}: accept its licence"
+        )
+    return f"{url}: the repository is gated{said}: give the token of an account that accepted its licence"
+
+
+def _not_writable(line: str) -> str:
+    return f"{line}: the download may not write there: to its root, or to the cache below it (HF_HOME)"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:400]

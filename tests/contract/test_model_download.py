@@ -1,0 +1,450 @@
+# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""model_download with the real huggingface_hub against a small HTTP server that speaks the Hub's protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.firsttoken.serving.plugins.module_utils import _hub_client
+from ansible_collections.firsttoken.serving.plugins.module_utils._command import run
+from ansible_collections.firsttoken.serving.plugins.module_utils._download_job import Job
+from ansible_collections.firsttoken.serving.plugins.modules import model_download
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REPOSITORY = "org/model"
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+SHARD_BYTES = 8 << 20
+
+
+def shard(seed: int, size: int = SHARD_BYTES) -> bytes:
+    header = json.dumps({f"t{seed}": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes([seed]) * size
+
+
+class Hub:
+    """A Hub with one repository; ``answer`` may take a request over, ``rate`` slows the files down."""
+
+    def __init__(self) -> None:
+        self.files = {"config.json": b'{"model_type": "llama"}', "tokenizer/vocab.txt": b"a\nb\n"}
+        self.files.update({name: shard(number) for number, name in enumerate(SHARDS, 1)})
+        self.published = dict(self.files)
+        self.answer: Callable[[BaseHTTPRequestHandler, Hub], bool] = lambda request, hub: False
+        self.rate = 0.0  # bytes a second
+        self.sent = 0
+        self.requests: list[tuple[str, str, str]] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
+        self.server.daemon_threads = True
+        self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def handler(hub) -> type[BaseHTTPRequestHandler]:  # noqa: N805 (the handler's self is another)
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args: object) -> None: ...
+
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
+            def do_GET(self) -> None:
+                hub.requests.append((self.command, self.path, self.headers.get("Authorization", "")))
+                if hub.answer(self, hub):
+                    return
+                if self.path == f"/api/models/{REPOSITORY}/revision/main" or self.path.endswith(COMMIT):
+                    return self.say({"id": REPOSITORY, "sha": COMMIT})
+                if self.path.startswith(f"/api/models/{REPOSITORY}/tree/{COMMIT}"):
+                    return self.say([hub.entry(name, data) for name, data in hub.published.items()])
+                found = re.fullmatch(rf"/{REPOSITORY}/resolve/{COMMIT}/(.+)", self.path)
+                if found and found[1] in hub.files:
+                    return self.file(found[1])
+                self.fail(404, "RepoNotFound", "Repository not found")
+
+            def say(self, document: object) -> None:
+                body = json.dumps(document).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def fail(self, status: int, code: str = "", message: str = "", **headers: str) -> None:
+                self.send_response(status)
+                for name, value in {"X-Error-Code": code, "X-Error-Message": message, **headers}.items():
+                    if value:
+                        self.send_header(name.replace("_", "-"), value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def file(self, name: str) -> None:
+                data = hub.files[name]
+                found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+                first = int(found[1]) if found else 0
+                self.send_response(206 if found else 200)
+                self.send_header("ETag", f'"{hashlib.sha256(hub.published[name]).hexdigest()}"')
+                self.send_header("X-Repo-Commit", COMMIT)
+                self.send_header("Accept-Ranges", "bytes")
+                self.send_header("Content-Length", str(len(data) - first))
+                if found:
+                    self.send_header("Content-Range", f"bytes {first}-{len(data) - 1}/{len(data)}")
+                self.end_headers()
+                if self.command == "HEAD":
+                    return
+                while first < len(data):
+                    part = data[first : first + (64 << 10)]
+                    self.wfile.write(part)
+                    hub.sent += len(part)
+                    first += len(part)
+                    if hub.rate:
+                        time.sleep(len(part) / hub.rate)
+
+        return Handler
+
+    @staticmethod
+    def entry(name: str, data: bytes) -> dict[str, Any]:
+        blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        entry: dict[str, Any] = {"type": "file", "path": name, "size": len(data), "oid": blob}
+        if name.endswith(".safetensors"):
+            sha256 = hashlib.sha256(data).hexdigest()
+            entry["lfs"] = {"oid": sha256, "size": len(data), "pointerSize": 134}
+        return entry
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.published.values()))
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    hub = Hub()
+    yield hub
+    hub.server.shutdown()
+    hub.server.server_close()
+
+
+@pytest.fixture(scope="session")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client's environment, installed once as the module installs it."""
+    directory = tmp_path_factory.mktemp("client") / f"huggingface_hub-{_hub_client.VERSION}"
+    environment = _hub_client.ClientEnvironment(directory, run)
+    assert not environment.is_there()
+    environment.install()
+    assert environment.is_there()
+    return directory
+
+
+class Host:
+    """A root of models, the module, and the process that it leaves."""
+
+    def __init__(self, root: Path, client: Path, hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self.hub, self.capsys = root, hub, capsys
+        (root / ".download").mkdir(parents=True)
+        (root / ".download" / client.name).symlink_to(client)
+        self.job = Job(root, REPOSITORY, COMMIT)
+
+    def look(self, *, check: bool = False, **options: object) -> dict[str, Any]:
+        """One look of the module."""
+        own = {"repo": REPOSITORY, "root": str(self.root), "endpoints": [self.hub.endpoint]}
+        args = {
+            **own,
+            "manager": "process",
+            "stall_timeout_s": 3,
+            "deployments": str(self.root.parent / "deployments"),
+            **options,
+        }
+        args.update(_ansible_check_mode=check, _ansible_remote_tmp="/tmp")
+        self.capsys.readouterr()
+        with patch_module_args(args), pytest.raises(SystemExit):
+            model_download.main()
+        return json.loads(self.capsys.readouterr().out)
+
+    def bring(self, timeout_s: float = 60, **options: object) -> dict[str, Any]:
+        """What the action does: look until it is done or fails."""
+        deadline = time.monotonic() + timeout_s
+        found = self.look(wait_s=1, **options)
+        while not found.get("failed") and not found["done"] and time.monotonic() < deadline:
+            found = self.look(wait_s=1, follow=True, **options)
+        return found
+
+    def kill(self) -> None:
+        """The process that watches, as the out-of-memory killer would."""
+        os.kill(self.job.state()["pid"], signal.SIGKILL)
+        self.until(lambda: not self.job.is_running())
+
+    def until(self, condition: Callable[[], bool], timeout_s: float = 30) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, "what was waited for did not come"
+            time.sleep(0.05)
+
+    def contents(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.job.files).as_posix(): path.read_bytes()
+            for path in self.job.files.rglob("*")
+            if path.is_file()
+        }
+
+
+@pytest.fixture
+def host(tmp_path: Path, client: Path, hub: Hub, capsys: pytest.CaptureFixture[str]) -> Iterator[Host]:
+    host = Host(tmp_path / "models", client, hub, capsys)
+    yield host
+    hub.rate = 0
+    if host.job.is_running():
+        host.kill()
+
+
+def test_check_do_do_again_check_again(host: Host) -> None:
+    would = host.look(check=True)
+    assert (would["changed"], would["to_come"], would["total"]) == (True, host.hub.total, host.hub.total)
+    assert not host.job.work.exists()
+    done = host.bring()
+    assert done["done"], done
+    assert host.contents() == host.hub.published
+    asked = len(host.hub.requests)
+    again = host.look(wait_s=1)
+    assert (again["changed"], again["done"], again["to_come"]) == (False, True, 0)
+    assert host.look(check=True)["changed"] is False
+    assert len(host.hub.requests) == asked, "a second run asks nobody"
+    assert [one["path"] for one in again["revisions"]] == [str(host.job.files)]
+
+
+def test_a_killed_download_goes_on_where_it_was(host: Host) -> None:
+    host.hub.rate = 3e6
+    host.look(wait_s=0)
+    host.until(lambda: sum(host.job.partial_sizes().values()) > host.hub.total / 2)
+    host.kill()
+    host.hub.rate = 0
+    lost = host.look(follow=True)
+    assert lost["kind"] == "job_lost"
+    assert host.bring()["done"]
+    assert host.contents() == host.hub.published
+    again = host.hub.sent - host.hub.total
+    assert again <= 0.1 * host.hub.total, f"{again} bytes came twice"
+
+
+def test_a_second_run_attaches(host: Host) -> None:
+    host.hub.rate = 4e6
+    host.look(wait_s=0)
+    host.until(lambda: bool(host.job.partial_sizes()))
+    pid = host.job.state()["pid"]
+    assert host.bring()["done"]
+    assert host.job.state()["pid"] == pid
+    assert host.hub.sent == host.hub.total
+
+
+def test_a_stall_restarts_the_client_and_the_second_turns_xet_off(host: Host) -> None:
+    stalled: list[str] = []
+
+    def stall(request: BaseHTTPRequestHandler, hub: Hub) -> bool:
+        if request.command == "GET" and SHARDS[1] in request.path and len(stalled) < 2:
+            stalled.append(request.path)
+            time.sleep(8)
+            return True
+        return False
+
+    host.hub.answer = stall
+    assert host.bring()["done"]
+    state = host.job.state()
+    assert (state["stalls"], state["xet"]) == (2, False)
+    assert host.contents() == host.hub.published
+
+
+def test_429_is_waited_for_as_long_as_it_says(host: Host) -> None:
+    begun: list[float] = []
+
+    def limit(request: Any, hub: Hub) -> bool:
+        if "/resolve/" not in request.path or (begun and time.monotonic() > begun[0] + 3):
+            return False
+        begun.append(time.monotonic())
+        request.fail(429, Retry_After="3")
+        return True
+
+    host.hub.answer = limit
+    assert host.bring(timeout_s=120)["done"]
+    state = host.job.state()
+    assert (state["stalls"], state["xet"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "kind"),
+    [
+        (403, "GatedRepo", "awaiting a review", "gated"),
+        (401, "GatedRepo", "Access to model is restricted", "gated"),
+        (401, "RepoNotFound", "Invalid username or password.", "repository_not_found_or_private"),
+        (401, "", "Invalid credentials in Authorization header", "bad_token"),
+        (404, "RepoNotFound", "Repository not found", "repository_not_found"),
+        (404, "RevisionNotFound", "Invalid rev id: nope", "revision_not_found"),
+    ],
+)
+@pytest.mark.parametrize("where", ["/api/", "/resolve/"])
+def test_refusals_are_told_apart(
+    host: Host, status: int, code: str, message: str, kind: str, where: str
+) -> None:
+    def refuse(request: Any, hub: Hub) -> bool:
+        if where in request.path:
+            request.fail(status, code, message)
+        return where in request.path
+
+    host.hub.answer = refuse
+    failed = host.bring(token="hf_TESTSECRET")
+    assert failed["failed"]
+    assert failed["kind"] == kind, failed
+    assert "hf_TESTSECRET" not in json.dumps(failed)
+
+
+@pytest.mark.parametrize("where", ["/api/", "HEAD", "GET"])
+def test_a_proxys_page_is_named(host: Host, where: str) -> None:
+    def page(request: Any, hub: Hub) -> bool:
+        of_file = "/resolve/" in request.path
+        if not (where in request.path if where == "/api/" else of_file and request.command == where):
+            return False
+        body = b"<!DOCTYPE html><html>please log in</html>"
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        if request.command == "GET":
+            request.wfile.write(body)
+        return True
+
+    host.hub.answer = page
+    failed = host.bring()
+    assert failed["kind"] in ("web_page", "not_a_hub"), failed
+
+
+def test_a_shard_that_is_served_truncated_is_named(host: Host) -> None:
+    host.hub.files[SHARDS[0]] = host.hub.published[SHARDS[0]][:-100]
+    failed = host.bring()
+    assert failed["kind"] == "corrupt_upstream", failed
+    assert SHARDS[0] in failed["msg"]
+
+
+def test_a_shard_that_was_published_broken_is_not_fetched_again(host: Host) -> None:
+    broken = bytearray(host.hub.published[SHARDS[0]])
+    broken[8:12] = b"xxxx"
+    host.hub.files[SHARDS[0]] = host.hub.published[SHARDS[0]] = bytes(broken)
+    failed = host.bring()
+    assert failed["kind"] == "corrupt_upstream", failed
+    assert host.hub.sent == host.hub.total
+
+
+def test_a_shard_that_the_source_has_wrong_is_fetched_once_more_and_named(host: Host) -> None:
+    wrong = bytearray(host.hub.published[SHARDS[0]])
+    wrong[-1] ^= 1
+    host.hub.files[SHARDS[0]] = bytes(wrong)
+    failed = host.bring()
+    assert failed["kind"] == "corrupt_upstream", failed
+    assert host.hub.sent == host.hub.total + len(wrong)
+
+
+@pytest.mark.parametrize("harm", ["flip", "truncate", "remove"])
+def test_a_harmed_shard_is_fetched_again_alone(host: Host, harm: str) -> None:
+    assert host.bring()["done"]
+    path, before = host.job.files / SHARDS[1], host.hub.sent
+    data = bytearray(path.read_bytes())
+    if harm == "remove":
+        path.unlink()
+    else:
+        data[-1] ^= 1
+        path.write_bytes(data if harm == "flip" else data[:1000])
+    again = host.bring()
+    assert (again["done"], again["changed"]) == (True, True), again
+    assert host.contents() == host.hub.published
+    assert host.hub.sent - before == len(host.hub.published[SHARDS[1]])
+
+
+def test_what_will_not_fit_is_not_begun(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_download, "free", lambda directory: (5 << 20, 1000))
+    failed = host.look(check=True)
+    assert failed["kind"] == "no_space"
+    assert "lacking" in failed["msg"]
+
+
+def test_patterns_choose_files_and_what_was_chosen_before_is_kept(host: Host) -> None:
+    assert host.bring(exclude=["*.safetensors"])["done"]
+    assert set(host.contents()) == {"config.json", "tokenizer/vocab.txt"}
+    assert host.bring(include=["config.json", "tokenizer/"])["changed"] is False
+    assert host.bring()["done"]
+    assert host.contents() == host.hub.published
+    nothing = host.look(include=["*.gguf"])
+    assert "include and exclude leave none of the 4 files" in nothing["msg"]
+
+
+def test_the_token_is_sent_and_kept_only_in_a_file_of_its_own(host: Host) -> None:
+    host.hub.rate = 4e6
+    host.look(token="hf_TESTSECRET", wait_s=0)
+    host.until(lambda: bool(host.job.partial_sizes()))
+    assert host.job.token.stat().st_mode & 0o777 == 0o600
+    commands = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "hf_TESTSECRET" not in commands
+    environ = Path(f"/proc/{host.job.state()['pid']}/environ").read_bytes()
+    assert b"hf_TESTSECRET" not in environ
+    assert host.bring(token="hf_TESTSECRET")["done"]
+    assert not host.job.token.exists()
+    kept = [path for path in host.root.rglob("*") if path.is_file() and b"TESTSECRET" in path.read_bytes()]
+    assert kept == []
+    assert {authorization for *_rest, authorization in host.hub.requests} == {"Bearer hf_TESTSECRET"}
+
+
+def test_a_token_file_that_others_may_read_is_refused(host: Host, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("hf_TESTSECRET\n")
+    token.chmod(0o644)
+    assert "chmod 0600" in host.look(token_file=str(token))["msg"]
+    token.chmod(0o600)
+    assert host.bring(token_file=str(token))["done"]
+    assert {authorization for *_rest, authorization in host.hub.requests} == {"Bearer hf_TESTSECRET"}
+
+
+def test_a_mirror_that_fails_is_left_for_the_next_endpoint(host: Host) -> None:
+    other = Hub()
+    other.answer = lambda request, hub: "/resolve/" in request.path and not request.fail(403)
+    try:
+        assert host.bring(endpoints=[other.endpoint, host.hub.endpoint])["done"]
+    finally:
+        other.server.shutdown()
+        other.server.server_close()
+    assert host.contents() == host.hub.published
+
+
+def test_a_directory_is_copied(host: Host, tmp_path: Path) -> None:
+    source = tmp_path / "mount"
+    for name, data in host.hub.published.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(data)
+    done = host.bring(path=str(source), revision=COMMIT)
+    assert done["done"], done
+    assert host.contents() == host.hub.published
+    assert host.hub.requests == []
+    assert "config.json" in host.look(path=str(tmp_path), revision="f" * 40)["msg"]
+
+
+def test_a_revision_is_removed_unless_a_deployment_uses_it(host: Host) -> None:
+    assert host.bring()["done"]
+    serving = host.root.parent / "deployments" / "default" / "model"
+    serving.mkdir(parents=True)
+    (serving / "config.json").symlink_to(host.job.files / "config.json")
+    refused = host.look(state="absent")
+    assert refused["kind"] == "in_use"
+    assert "default" in refused["msg"]
+    assert host.look()["revisions"][0]["used_by"] == ["default"]
+    (serving / "config.json").unlink()
+    assert host.look(state="absent", check=True)["changed"] is True
+    assert host.job.files.exists()
+    assert host.look(state="absent")["changed"] is True
+    assert not host.job.files.exists()
+    assert host.look(state="absent")["changed"] is False
