@@ -21,9 +21,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _shards,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils import _serving_directory as _serving
-from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import FLAG, STRIP, Decision
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import Decision
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_serving import Wanted
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_situation import Server, decide_for
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import FLAG, STRIP
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_place import CheckpointError
 
 Choice = Callable[[str], Wanted]  # what is wanted of the file with that name

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What an engine reads in a checkpoint about its KV cache: which section, in which form, for which type.
+"""What a checkpoint declares about its KV cache: in which section, in which form, for which type.
 
-A checkpoint may declare a cache type in several places that disagree; each engine looks at one of them.
+It may do so in several places that disagree; each engine looks at one of them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ _UNQUANTISED = frozenset(
     ("", "none", "null", "auto", "fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32")
 )
 _EIGHT_BIT, _FOUR_BIT = 8, 4
-# vllm/.../compressed_tensors/compressed_tensors.py: validate_kv_cache_scheme
-_STRATEGIES = ("tensor", "attn_head")
 
 
 @dataclass(frozen=True)
@@ -66,17 +64,6 @@ def declared_dtype(value: object) -> str:
     return "unknown"
 
 
-def read_by(engine: str, config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None) -> Declaration:
-    """Give what an engine reads. ``engine`` is vllm or sglang; another is taken to read as vLLM does."""
-    file, section = _section(config, hf_quant_config)
-    if engine == "sglang" and file == "config.json" and hf_quant_config and _is_incomplete(section):
-        file, section = "hf_quant_config.json", hf_quant_config
-    form = form_of(section)
-    read = _read_sglang if engine == "sglang" else _read_vllm
-    dtype, value = read(form, section)
-    return Declaration(form, dtype, file, value) if form != NONE else Declaration()
-
-
 def form_of(section: Mapping[str, Any]) -> str:
     """Name the form of a quantisation section."""
     if not section:
@@ -95,7 +82,7 @@ def form_of(section: Mapping[str, Any]) -> str:
     return FP8 if method == "fp8" else OTHER
 
 
-def _section(
+def section(
     config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None
 ) -> tuple[str, Mapping[str, Any]]:
     """Find the section that counts (vllm/transformers_utils/config.py: get_config; SGLang likewise).
@@ -114,49 +101,3 @@ def _section(
                 if isinstance(nested.get(key), Mapping) and nested[key]:
                     return "config.json", nested[key]
     return "", {}
-
-
-def _is_incomplete(section: Mapping[str, Any]) -> bool:
-    """SGLang passes over such a section (sglang/srt/model_loader/weight_utils.py: get_quant_config)."""
-    return str(section.get("quant_algo") or "").upper() == "MIXED_PRECISION" and (
-        "quantized_layers" not in section or not {"kv_cache_quant_algo", "kv_cache_scheme"} & section.keys()
-    )
-
-
-def _read_vllm(form: str, section: Mapping[str, Any]) -> tuple[str, object]:
-    """As vllm/utils/torch_utils.py: get_kv_cache_quant_algo_string and attention.py do."""
-    if form == COMPRESSED_TENSORS:
-        scheme = section.get("kv_cache_scheme")
-        return ("" if scheme is None else _vllm_scheme(scheme)), scheme
-    nested = section.get("quantization")
-    inner: Mapping[str, Any] = nested if isinstance(nested, Mapping) else section
-    keys = ("kv_cache_scheme", "kv_cache_quant_algo")
-    value = next((where[key] for key in keys for where in (inner, section) if where.get(key)), None)
-    return declared_dtype(value), value
-
-
-def _vllm_scheme(scheme: object) -> str:
-    usable = (
-        declared_dtype(scheme) == "fp8"
-        and isinstance(scheme, Mapping)
-        and scheme.get("strategy") in _STRATEGIES
-        and bool(scheme.get("symmetric"))
-    )
-    return "fp8" if usable else "unusable"
-
-
-def _read_sglang(form: str, section: Mapping[str, Any]) -> tuple[str, object]:
-    """As sglang/srt/layers/quantization/{modelopt_quant,fp8}.py and compressed_tensors.py do."""
-    scheme = section.get("kv_cache_scheme")
-    if form == COMPRESSED_TENSORS:
-        usable = isinstance(scheme, Mapping) and declared_dtype(scheme) == "fp8"
-        if isinstance(scheme, Mapping) and usable:
-            usable = scheme.get("strategy") == "tensor" and bool(scheme.get("symmetric", True))
-            usable = usable and not scheme.get("dynamic", False)
-        return ("fp8" if usable else "unknown" if scheme else ""), scheme
-    nested = section.get("quantization")
-    if isinstance(nested, Mapping):
-        value = nested.get("kv_cache_quant_algo")
-    else:
-        value = scheme if scheme else section.get("kv_cache_quant_algo")
-    return declared_dtype(value), value

@@ -17,15 +17,14 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._config_section import ArchitectureError
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import (
-    FLAG,
-    LEAVE,
-    REFUSE,
-    STRIP,
     Decision,
     Situation,
     decide,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_declaration import Declaration
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_engine.registry import kv_rules
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import (
+    ACTIONS,
     MHA,
     MLA,
     MLA_SPARSE,
@@ -34,7 +33,6 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table impor
 )
 
 _CAPABILITY = re.compile(r"(\d+)\.(\d+)")
-_STRICTEST_LAST = (LEAVE, FLAG, STRIP, REFUSE)
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def decide_for(
 
     A model whose ``config.json`` does not say what it is is decided for as far as that does not matter.
     """
-    declared = _kv_declaration.read_by(server.engine, config, hf_quant_config)
+    declared = read_by(server.engine, config, hf_quant_config)
     attention, name = OTHER, ""
     concerns: tuple[str, ...] = ()
     try:
@@ -102,5 +100,16 @@ def decide_for(
     return replace(decision, concerns=(*decision.concerns, *concerns))
 
 
+def read_by(engine: str, config: Mapping[str, Any], hf_quant_config: Mapping[str, Any] | None) -> Declaration:
+    """Give what an engine reads of the KV cache in a checkpoint's documents."""
+    rules = kv_rules(engine)
+    file, section = rules.section(config, hf_quant_config)
+    form = _kv_declaration.form_of(section)
+    if form == _kv_declaration.NONE:
+        return Declaration()
+    dtype, value = rules.declared(form, section)
+    return Declaration(form, dtype, file, value)
+
+
 def _strictest(decisions: Iterable[Decision]) -> Decision:
-    return max(decisions, key=lambda decision: _STRICTEST_LAST.index(decision.action))
+    return max(decisions, key=lambda decision: ACTIONS.index(decision.action))

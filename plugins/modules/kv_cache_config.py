@@ -220,6 +220,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans import JSONTextError
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_required import RequiredKeyError
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import REFUSE
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_place import CheckpointError
 
 ARGUMENT_SPEC: dict[str, Any] = {
@@ -244,7 +245,7 @@ def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
         wanted = _kv_serving.Wanted(params["state"] == "absent", params["method"], params["engine"] or "")
         return tree.apply(lambda _name: wanted, write=not check)
     decision, choice = tree.decide(_server(params), params["method"])
-    if decision.action == _kv_decision.REFUSE:
+    if decision.action == REFUSE:
         raise CheckpointError(f"{tree.path}: {decision.reason}", decision=_facts(decision))
     result = tree.apply(choice, write=not check)
     return {**result, "decision": _facts(decision)}

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_cache, _kv_declaration
+from ansible_collections.firsttoken.serving.plugins.module_utils import (
+    _kv_cache,
+    _kv_declaration,
+    _kv_situation,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_required import RequiredKeyError
 
 # Runs inside the engine. Reads {case: directory}, prints {case: what vLLM makes of it}.
@@ -175,9 +179,7 @@ def test_the_engine_takes_what_we_write(readings: dict[str, dict[str, Any]], cas
 def test_our_reading_is_the_engines(readings: dict[str, dict[str, Any]], case: str) -> None:
     """What the decision goes by is what the engine makes of the published files."""
     documents = ALL[case]
-    declared = _kv_declaration.read_by(
-        "vllm", documents["config.json"], documents.get("hf_quant_config.json")
-    )
+    declared = _kv_situation.read_by("vllm", documents["config.json"], documents.get("hf_quant_config.json"))
     read = readings[f"{case}/published"]
     engine_says = {"fp8_e4m3": "fp8", "nvfp4": "nvfp4", "auto": "unknown", None: ""}[read["algorithm"]]
     if declared.form == _kv_declaration.COMPRESSED_TENSORS:  # attention.py looks at the scheme itself

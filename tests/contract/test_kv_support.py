@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_support
+from ansible_collections.firsttoken.serving.plugins.module_utils import _kv_table
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_engine.registry import kv_rules
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import (
     MHA,
     MLA,
@@ -129,16 +130,16 @@ def test_the_table_says_what_the_backends_say(
         for gpu in GPUS
     }
     answers = {
-        (True, True): _kv_support.SERVES,
-        (False, True): _kv_support.UNQUANTISED_ONLY,
-        (True, False): _kv_support.QUANTISED_ONLY,
-        (False, False): _kv_support.NOTHING,
+        (True, True): _kv_table.SERVES,
+        (False, True): _kv_table.UNQUANTISED_ONLY,
+        (True, False): _kv_table.QUANTISED_ONLY,
+        (False, False): _kv_table.NOTHING,
     }
     expected = {gpu: answers[found["quantised"], found["plain"]] for gpu, found in said.items()}
     if (attention, dtype) == (MLA_SPARSE, "nvfp4"):  # the packed FP8 cache is there all the same
-        expected.update(dict.fromkeys(((12, 0), (12, 1)), _kv_support.QUANTISED_ONLY))
+        expected.update(dict.fromkeys(((12, 0), (12, 1)), _kv_table.QUANTISED_ONLY))
     table = {
-        gpu: first(_kv_support.SUPPORT, Case("vllm", VERSION, gpu, attention, "modelopt_flat", dtype)).answer
+        gpu: first(kv_rules("vllm").support, Case(VERSION, gpu, attention, "modelopt_flat", dtype)).answer
         for gpu in GPUS
     }
     assert table == expected

@@ -9,19 +9,20 @@ import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _kv_decision,
     _kv_declaration,
-    _kv_reads,
-    _kv_support,
     _kv_table,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import (
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_decision import Situation, decide
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_engine.registry import RULES, kv_rules
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import (
     FLAG,
     LEAVE,
+    MHA,
+    MLA,
+    MLA_SPARSE,
+    OTHER,
     REFUSE,
     STRIP,
-    Situation,
-    decide,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import MHA, MLA, MLA_SPARSE, OTHER
 
 NESTED, FLAT = _kv_declaration.MODELOPT_NESTED, _kv_declaration.MODELOPT_FLAT
 SCHEME, FP8, NONE = _kv_declaration.COMPRESSED_TENSORS, _kv_declaration.FP8, _kv_declaration.NONE
@@ -227,7 +228,7 @@ def test_every_combination_has_a_sound_answer() -> None:
     """An answer always, its reason given; never one that leaves a cache that cannot be served."""
     for situation in everything():
         decision = decide(situation)
-        assert decision.action in _kv_decision.ACTIONS
+        assert decision.action in _kv_table.ACTIONS
         assert decision.reason
         if _kv_decision.is_explicit(situation.requested):
             assert decision.action in (LEAVE, STRIP)
@@ -239,36 +240,34 @@ def test_every_combination_has_a_sound_answer() -> None:
 
 
 def assert_mended(situation: Situation, decision: _kv_decision.Decision) -> None:
-    version = decision_version(situation)
+    rules = kv_rules(situation.engine)
+    version = rules.newest if situation.version == "x" else situation.version
     stripped = replace(situation, version=version, form=NONE, declared="")
-    own_type = _kv_table.first(
-        _kv_support.SUPPORT,
-        _kv_table.Case(
-            stripped.engine, version, stripped.capability, stripped.attention, NONE, decision.kv_cache_dtype
-        )
-        if decision.kv_cache_dtype == "fp8"
-        else _kv_table.Case(stripped.engine, version, stripped.capability, stripped.attention, NONE, ""),
-    )
-    assert own_type.answer in (_kv_support.SERVES, _kv_support.QUANTISED_ONLY)
-    if decision.action == STRIP:
-        # Without the declaration there is nothing left to be done, and nothing that could break.
-        assert own_type.answer == _kv_support.SERVES
-        after = decide(stripped)
-        assert (after.action, after.kv_cache_dtype, after.effective) == (LEAVE, "", "")
-    else:
+    dtype = "fp8" if decision.kv_cache_dtype == "fp8" else ""
+    case = _kv_table.Case(version, stripped.capability, stripped.attention, NONE, dtype)
+    served = _kv_table.first(rules.support, case)
+    assert served.answer in (_kv_table.SERVES, _kv_table.QUANTISED_ONLY)
+    if decision.action == FLAG:
         assert decision.kv_cache_dtype in (situation.model_dtype, "fp8")
+        return
+    # Without the declaration there is nothing left to be done, and nothing that could break.
+    assert served.answer == _kv_table.SERVES
+    after = decide(stripped)
+    assert (after.action, after.kv_cache_dtype, after.effective) == (LEAVE, "", "")
 
 
-def decision_version(situation: Situation) -> str:
-    known = situation.version not in ("x", "")
-    return situation.version if known else _kv_table.NEWEST[situation.engine]
-
-
-def test_every_rule_has_its_source() -> None:
-    for row in (*_kv_reads.READS, *_kv_support.SUPPORT, *_kv_decision._REMEDIES):
+@pytest.mark.parametrize("engine", RULES)
+def test_every_rule_has_its_reason_and_source(engine: str) -> None:
+    rules = RULES[engine]
+    for row in (*rules.reads, *rules.support, *rules.remedies):
         assert row.why
-        general = row.engine == "" or not row.dtypes or row.dtypes == ("",)
+        general = not row.dtypes or row.dtypes == ("",)
         assert row.source or general, row
-    for table in (_kv_reads.READS, _kv_support.SUPPORT, _kv_decision._REMEDIES):
+    for table in (rules.reads, rules.support, rules.remedies):
         last = table[-1]
-        assert (last.engine, last.versions, last.attention, last.dtypes, last.gpus) == ("", "", (), (), ())
+        assert (last.versions, last.attention, last.dtypes, last.gpus, last.cpu) == ("", (), (), (), None)
+
+
+def test_an_engine_that_nobody_knows_is_left_alone() -> None:
+    decision = decide(Situation("another", "x", SM80, MLA, NESTED, "fp8"))
+    assert (decision.action, decision.concerns) == (LEAVE, ())

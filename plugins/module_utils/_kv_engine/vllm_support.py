@@ -1,33 +1,32 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Whether an engine can serve a KV cache of a type on a GPU.
+"""Whether vLLM can serve a KV cache of a type on a GPU.
 
-Of vLLM, what ``supported_kv_cache_dtypes`` and ``supports_compute_capability`` of the backends in
-``v1/attention/backends`` say, in the order of ``platforms/cuda.py: _get_backend_priorities``.
+What ``supported_kv_cache_dtypes`` and ``supports_compute_capability`` of the backends in
+``v1/attention/backends`` say, in the order of ``platforms/cuda.py: _get_backend_priorities``; read in the
+wheels of 0.10.2 to 0.33.0.
 """
 
 from __future__ import annotations
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._kv_engine.rules import OWN_TYPE
 from ansible_collections.firsttoken.serving.plugins.module_utils._kv_table import (
     MHA,
     MLA,
     MLA_SPARSE,
+    NOTHING,
     OTHER,
-    SGLANG,
-    VLLM,
+    QUANTISED_ONLY,
+    SERVES,
+    UNQUANTISED_ONLY,
     Row,
 )
 
-# What an engine can do with a cache type.
-SERVES, UNQUANTISED_ONLY, QUANTISED_ONLY, NOTHING = "serves", "unquantised only", "quantised only", "nothing"
-
 _TRITON_MLA = "vllm {} v1/attention/backends/mla/triton_mla.py"
 
-# Whether a cache of that type ("" for the model's own) can be served.
 SUPPORT = (
     Row(
-        VLLM,
         NOTHING,
         "vLLM's CPU build has no sparse attention",
         "vllm 0.33.0 platforms/cpu.py: get_attn_backend_cls",
@@ -35,7 +34,6 @@ SUPPORT = (
         cpu=True,
     ),
     Row(
-        VLLM,
         NOTHING,
         "vLLM has no sparse MLA backend for this GPU: neither a quantised nor another cache can be served",
         "vllm 0.33.0 platforms/cuda.py: FLASH_ATTN_MLA_SPARSE, FLASHMLA_SPARSE and FLASHINFER_MLA_SPARSE* "
@@ -45,7 +43,6 @@ SUPPORT = (
         gpus=(((0, 0), (9, 0)), ((11, 0), (12, 0))),
     ),
     Row(
-        VLLM,
         NOTHING,
         "vLLM before 0.24 has no sparse MLA backend for compute capability 12: upgrade vLLM",
         "vllm 0.23.0 has no FLASHINFER_MLA_SPARSE_SM120, 0.24.0 has it",
@@ -54,7 +51,6 @@ SUPPORT = (
         gpus=(((12, 0), (13, 0)),),
     ),
     Row(
-        VLLM,
         QUANTISED_ONLY,
         "vLLM's only sparse MLA backend for compute capability 12 takes only the packed FP8 cache, and makes "
         "it by itself",
@@ -62,9 +58,8 @@ SUPPORT = (
         attention=(MLA_SPARSE,),
         gpus=(((12, 0), (13, 0)),),
     ),
-    Row("", SERVES, "the cache has the model's own type, which every backend takes", "", dtypes=("",)),
+    OWN_TYPE,
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "vLLM's MLA on the CPU takes an unquantised cache only",
         "vllm 0.32.0 v1/attention/backends/mla/cpu_mla.py",
@@ -72,7 +67,6 @@ SUPPORT = (
         cpu=True,
     ),
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "vLLM's CPU build before 0.22 takes an unquantised cache only",
         "vllm 0.20.0 v1/attention/backends/cpu_attn.py: FP8 KV cache is unsupported in CPU_ATTN",
@@ -80,7 +74,6 @@ SUPPORT = (
         cpu=True,
     ),
     Row(
-        VLLM,
         SERVES,
         "vLLM's CPU build takes an FP8 cache where the processor has AVX-512 or AMX",
         "vllm 0.32.0 v1/attention/backends/cpu_attn.py: _get_attn_isa",
@@ -88,14 +81,12 @@ SUPPORT = (
         cpu=True,
     ),
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "vLLM's CPU build has no other quantised cache than FP8",
         "vllm 0.32.0 v1/attention/backends/cpu_attn.py",
         cpu=True,
     ),
     Row(
-        VLLM,
         SERVES,
         "the model brings attention of its own, which makes its cache itself",
         "vllm 0.33.0 models/deepseek_v4/sparse_mla.py, models/minimax_m3/common/sparse_attention.py",
@@ -103,7 +94,6 @@ SUPPORT = (
     ),
     # NVFP4
     Row(
-        VLLM,
         SERVES,
         "FlashInfer serves an NVFP4 cache on compute capability 10",
         "vllm 0.22.0 and later, v1/attention/backends/flashinfer.py",
@@ -113,7 +103,6 @@ SUPPORT = (
         gpus=(((10, 0), (11, 0)),),
     ),
     Row(
-        VLLM,
         SERVES,
         "FlashInfer serves an NVFP4 cache on compute capability 8, 9 and 12",
         "vllm 0.32.0 and later, v1/attention/backends/flashinfer.py: _nvfp4_kv_on_fa2",
@@ -123,7 +112,6 @@ SUPPORT = (
         gpus=(((8, 0), (10, 0)), ((12, 0), (13, 0))),
     ),
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "no attention backend of this vLLM serves an NVFP4 cache for this model and GPU",
         "vllm 0.33.0 v1/attention/backends: nvfp4 in flashinfer.py alone",
@@ -131,7 +119,6 @@ SUPPORT = (
     ),
     # FP8, not MLA
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "no attention backend of vLLM serves an FP8 cache below compute capability 8.0",
         "vllm 0.33.0 v1/attention/backends/flashinfer.py (8.0 and later), triton_attn.py (e4m3 needs 8.9)",
@@ -139,7 +126,6 @@ SUPPORT = (
         gpus=(((0, 0), (8, 0)),),
     ),
     Row(
-        VLLM,
         SERVES,
         "FlashInfer, FlashAttention or Triton serve an FP8 cache on this GPU",
         "vllm 0.12.0 to 0.33.0 v1/attention/backends/{flashinfer,flash_attn,triton_attn}.py",
@@ -147,7 +133,6 @@ SUPPORT = (
     ),
     # FP8, MLA
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "TRITON_MLA is vLLM's only MLA backend below compute capability 9.0, and its FP8 cache needs 8.9",
         _TRITON_MLA.format("0.26.0"),
@@ -155,7 +140,6 @@ SUPPORT = (
         gpus=(((0, 0), (8, 9)),),
     ),
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "TRITON_MLA is vLLM's only MLA backend for this GPU, and before 0.18 it raises NotImplementedError "
         "for an FP8 cache",
@@ -165,7 +149,6 @@ SUPPORT = (
         gpus=(((8, 9), (9, 0)), ((11, 0), (99, 0))),
     ),
     Row(
-        VLLM,
         SERVES,
         "FLASHMLA (9), FLASHINFER_MLA and CUTLASS_MLA (10) or TRITON_MLA serve an FP8 cache on this GPU",
         "vllm 0.12.0 to 0.33.0 v1/attention/backends/mla/{flashmla,flashinfer_mla,cutlass_mla,triton_mla}.py",
@@ -173,7 +156,6 @@ SUPPORT = (
     ),
     # FP8, sparse MLA
     Row(
-        VLLM,
         SERVES,
         "vLLM turns an FP8 cache of DeepSeek-V3.2 into the packed one of FLASHMLA_SPARSE",
         "vllm 0.12.0 to 0.17.1 model_executor/models/config.py: DeepseekV32ForCausalLM",
@@ -183,7 +165,6 @@ SUPPORT = (
         architectures=("DeepseekV32ForCausalLM",),
     ),
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "vLLM before 0.18 turns an FP8 cache into the packed one of FLASHMLA_SPARSE for DeepSeek-V3.2 alone",
         "vllm 0.17.1 v1/attention/backends/mla/{flashmla_sparse,flashinfer_mla_sparse}.py",
@@ -191,7 +172,6 @@ SUPPORT = (
         attention=(MLA_SPARSE,),
     ),
     Row(
-        VLLM,
         UNQUANTISED_ONLY,
         "vLLM before 0.30 has no sparse MLA backend for compute capability 9 that takes fp8_e4m3, as which "
         "it reads the declaration",
@@ -201,57 +181,10 @@ SUPPORT = (
         gpus=(((9, 0), (10, 0)),),
     ),
     Row(
-        VLLM,
         SERVES,
         "FLASHINFER_MLA_SPARSE serves an FP8 cache on this GPU",
         "vllm 0.18.0 (10), 0.30.0 (9) v1/attention/backends/mla/flashinfer_mla_sparse*.py",
         attention=(MLA_SPARSE,),
     ),
-    # SGLang
-    Row(
-        SGLANG,
-        SERVES,
-        "FlashInfer sparse MLA serves the FP8 cache of GLM on compute capability 12",
-        "sglang 0.5.17 and later, arg_groups/overrides.py: GLM FP8 KV Cache on SM120/SM121",
-        versions=">=0.5.17",
-        attention=(MLA_SPARSE,),
-        gpus=(((12, 0), (13, 0)),),
-        architectures=("GlmMoeDsaForCausalLM",),
-    ),
-    Row(
-        SGLANG,
-        UNQUANTISED_ONLY,
-        "SGLang's FP8 cache of sparse attention runs on trtllm kernels, which compute capability 12 does not "
-        "have; bfloat16 needs the TileLang kernels",
-        "sglang 0.5.23 arg_groups/overrides.py: _dsa_split_backend_resolution",
-        attention=(MLA_SPARSE,),
-        gpus=(((12, 0), (13, 0)),),
-    ),
-    Row(
-        SGLANG,
-        UNQUANTISED_ONLY,
-        "SGLang's Triton MLA needs compute capability 8.9 for an FP8 cache; others cast the whole cache "
-        "at every step",
-        "sglang 0.5.23 layers/attention/triton_backend.py, flashinfer_mla_backend.py",
-        attention=(MLA,),
-        gpus=(((0, 0), (8, 9)),),
-    ),
-    Row(
-        SGLANG,
-        UNQUANTISED_ONLY,
-        "SGLang's Triton MLA, the default for this GPU, passes over the scales of an FP8 cache before 0.5.10",
-        "sglang 0.5.9 layers/attention/triton_backend.py has no k_scale, 0.5.10 has it",
-        versions="<0.5.10",
-        attention=(MLA,),
-        gpus=(((8, 9), (9, 0)), ((11, 0), (99, 0))),
-    ),
-    Row(
-        SGLANG,
-        UNQUANTISED_ONLY,
-        "no attention backend of SGLang serves an FP8 cache below compute capability 8.0",
-        "sglang 0.5.23 layers/attention/flashinfer_backend.py",
-        attention=(MHA,),
-        gpus=(((0, 0), (8, 0)),),
-    ),
-    Row("", SERVES, "the engine's default attention backend serves this cache on this GPU", ""),
+    Row(SERVES, "nothing is known against this cache on this GPU", ""),
 )
