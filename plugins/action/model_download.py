@@ -29,14 +29,14 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the looks to the end. The result is documented at the module of the same name."""
-        result = super().run(tmp, task_vars)
+        result: dict[str, Any] = super().run(tmp, task_vars)
         _validation, args = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         task_vars = task_vars or {}
         host = str(task_vars.get("inventory_hostname", ""))
         begun = time.monotonic()
         waits = args["state"] == "present" and not self._task.check_mode
         first = last = self._look(args, task_vars, LOOK_S if waits else 0.0)
-        while waits and not last.get("failed") and not last["done"]:
+        while waits and not last.get("failed") and not last.get("done"):
             elapsed_s = time.monotonic() - begun
             display.display(progress_line(host, elapsed_s, last["progress"]))
             if 0 < args["timeout_s"] <= elapsed_s:

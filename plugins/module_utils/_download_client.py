@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import json
 import os
 import sys
@@ -21,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.firsttoken.serving.plugins.module_utils import _safetensors
 from ansible_collections.firsttoken.serving.plugins.module_utils import _download_failure as failures
+from ansible_collections.firsttoken.serving.plugins.module_utils import _safetensors
 from ansible_collections.firsttoken.serving.plugins.module_utils._download_failure import (
     DownloadError,
     Failure,
@@ -77,7 +78,7 @@ def _one(fetch: Fetch, file: RemoteFile, work: dict[str, Any], found: list[Failu
         finish(partial, destination, file.size)
     except DownloadError as exc:
         found.append(exc.failure)
-    except Exception as exc:  # noqa: BLE001 (whatever the client raises is told to the parent)
+    except Exception as exc:  # whatever the client raises is told to the parent
         found.append(of_error(exc, file.path, partial))
 
 
@@ -131,8 +132,9 @@ def copier(source: Path) -> Fetch:
 
 def downloader(work: dict[str, Any]) -> Fetch:
     """Return what fetches a file from a Hub. Needs huggingface_hub."""
-    from huggingface_hub import constants, file_download, hf_hub_url  # noqa: PLC0415
-    from huggingface_hub.utils import build_hf_headers  # noqa: PLC0415
+    # It is in the client's environment alone, and not where the module runs.
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    file_download = importlib.import_module("huggingface_hub.file_download")
 
     constants.DOWNLOAD_CHUNK_SIZE = _CHUNK
     constants.MAX_HTTP_DOWNLOAD_SIZE = (
@@ -142,10 +144,12 @@ def downloader(work: dict[str, Any]) -> Fetch:
     endpoint = work["endpoint"].rstrip("/")
 
     def fetch(file: RemoteFile, partial: Path) -> None:
-        url = hf_hub_url(work["repository"], file.path, revision=work["commit"], endpoint=endpoint)
+        url = file_download.hf_hub_url(
+            work["repository"], file.path, revision=work["commit"], endpoint=endpoint
+        )
         found = file_download.get_hf_file_metadata(url, token=token, timeout=30, endpoint=endpoint)
         _check_metadata(found, file, url)
-        headers = build_hf_headers(token=token)
+        headers = file_download.build_hf_headers(token=token)
         if found.xet_file_data is not None and file_download.is_xet_available():
             whole = partial.with_name(partial.name + XET_SUFFIX)
             file_download.xet_get(

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from typing import Any
 
 # Kinds that a later attempt may get over.
@@ -29,7 +29,13 @@ GATED, NOT_FOUND, NO_TOKEN_ACCESS, BAD_TOKEN, NO_REVISION, NO_FILE = (
     "revision_not_found",
     "file_not_found",
 )
-FORBIDDEN, WEB_PAGE, NOT_A_HUB, CERTIFICATE = "forbidden", "web_page", "not_a_hub", "certificate"
+FORBIDDEN, PROXY_LOGIN, WEB_PAGE, NOT_A_HUB, CERTIFICATE = (
+    "forbidden",
+    "proxy_login",
+    "web_page",
+    "not_a_hub",
+    "certificate",
+)
 NO_SPACE, NO_INODES, NOT_WRITABLE = "no_space", "no_inodes", "not_writable"
 CORRUPT_UPSTREAM, CORRUPT = "corrupt_upstream", "corrupt"
 SOURCE, CLIENT, JOB_LOST = "source", "client", "job_lost"
@@ -41,10 +47,41 @@ OF_THIS_HOST = frozenset({NO_SPACE, NO_INODES, NOT_WRITABLE, CLIENT})
 ATTEMPTS = 8
 XET_OFF_AFTER_STALLS = 2
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 2.0, 300.0
+_KIND_BY_CODE = {"GatedRepo": GATED, "RevisionNotFound": NO_REVISION, "EntryNotFound": NO_FILE}
+_KIND_BY_STATUS = {401: NO_TOKEN_ACCESS, 403: FORBIDDEN, 404: NOT_FOUND, 407: PROXY_LOGIN}
+_ADVICE = {
+    NO_REVISION: "the repository has no such revision; look at revision",
+    NO_FILE: "the revision has no such file",
+    BAD_TOKEN: "the token is not valid; look at token or token_file",
+    NO_TOKEN_ACCESS: "it does not exist, or is private and the token (token, token_file) does not open it",
+    FORBIDDEN: "the token may lack the permission to read this repository",
+    NOT_FOUND: "there is no such repository; look at repo and endpoints",
+    PROXY_LOGIN: "the proxy wants a user and a password (environment)",
+    NOT_A_HUB: "this is no answer of a Hub; look at endpoints",
+}
 _HTML = (b"<!doctype", b"<html", b"<?xml")
-# urllib, httpx2 and OpenSSL: a certificate that is not trusted.
-_CERTIFICATE_TEXT = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed", re.I)
-_NETWORK_CLASS = re.compile(r"(?:Connect|Read|Write|Pool|Remote|Local|Protocol|Proxy|Network|Timeout)\w*")
+# Names of exceptions and errnos, what they say, the kind, and what is to be done. "os error" is Rust's way to
+# write an errno, in hf_xet.
+_EXCEPTIONS = (
+    (("ENOSPC", "EDQUOT"), r"No space left on device|os error (?:28|122)\b", NO_SPACE, ": the disk is full"),
+    (
+        ("EROFS", "EACCES", "EPERM", "PermissionError"),
+        r"os error (?:1|13|30)\)",
+        NOT_WRITABLE,
+        ": it may not write there: below root, where the client's cache is too (HF_HOME, HF_XET_CACHE)",
+    ),
+    (
+        (),
+        r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|invalid peer certificate",
+        CERTIFICATE,
+        ": the certificate is not trusted; name its authority's file as SSL_CERT_FILE (environment)",
+    ),
+    (("FileMetadataError",), "", NOT_A_HUB, ": what answered is no Hub; a proxy, or a wrong endpoint"),
+    ((), r"Consistency check failed", INCOMPLETE, ""),
+)
+_NETWORK_CLASS = re.compile(
+    r"(?:Connect|Read|Write|Pool|Remote|Local|Proxy|Network|Timeout|Incomplete)\w*|URLError|gaierror|OSError"
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +116,7 @@ def of_response(url: str, status: int, headers: Mapping[str, str], body: bytes) 
 
     Codes in X-Error-Code and their meaning: huggingface_hub/utils/_http.py, ``hf_raise_for_status``.
     """
-    if status >= 300:
+    if status >= HTTPStatus.MULTIPLE_CHOICES:
         return of_status(url, status, headers, body)
     if body.lstrip()[:16].lower().startswith(_HTML):
         return Failure(
@@ -95,59 +132,42 @@ def of_status(url: str, status: int, headers: Mapping[str, str], body: bytes = b
     """Tell what an HTTP status of 300 and more means."""
     code, said = headers.get("x-error-code", ""), headers.get("x-error-message", "")
     said = f" ({said})" if said else ""
-    if status == 429:
+    web_page = body.lstrip()[:16].lower().startswith(_HTML) and not code
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Failure(RATE_LIMIT, f"{url}: 429, too many requests", retry_after_s=retry_after(headers))
-    if status >= 500 or status == 408:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.REQUEST_TIMEOUT:
         return Failure(SERVER, f"{url}: HTTP {status}{said}", retry_after_s=retry_after(headers))
-    if status == 407:
-        return Failure(NETWORK, f"{url}: 407, the proxy wants a user and a password (environment)")
-    if code == "GatedRepo" or "gated repo" in said.lower():
-        return Failure(GATED, _gated(url, status, said))
-    if code == "RevisionNotFound":
-        return Failure(NO_REVISION, f"{url}: the repository has no such revision; look at revision")
-    if code == "EntryNotFound":
-        return Failure(NO_FILE, f"{url}: the revision has no such file")
+    if web_page and status not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND):
+        text = f"{url} answered HTTP {status} with a web page: a proxy or a login page stands between"
+        return Failure(WEB_PAGE, text)
+    kind = _kind_of_refusal(status, code, said)
+    return Failure(kind, f"{url}: HTTP {status}{said}: {_gated(status) if kind == GATED else _ADVICE[kind]}")
+
+
+def _kind_of_refusal(status: int, code: str, said: str) -> str:
+    if "gated repo" in said.lower():
+        return GATED
     if "Invalid credentials" in said or "invalid user token" in said.lower():
-        return Failure(BAD_TOKEN, f"{url}: the token is not valid{said}; look at token or token_file")
-    if body.lstrip()[:16].lower().startswith(_HTML) and not code:
-        return Failure(
-            WEB_PAGE if status not in (401, 404) else _by_status(status),
-            f"{url} answered HTTP {status} with a web page: a proxy, a login page or no Hub stands there",
-        )
-    texts = {
-        401: "the repository does not exist, or is private and the token (token, token_file) does not open it",
-        403: "access is forbidden; the token may lack the permission to read this repository",
-        404: "there is no such repository; look at repo and endpoint",
-    }
-    return Failure(_by_status(status), f"{url}: HTTP {status}{said}: {texts.get(status, 'not understood')}")
+        return BAD_TOKEN
+    return _KIND_BY_CODE.get(code) or _KIND_BY_STATUS.get(status, NOT_A_HUB)
 
 
 def of_exception(name: str, text: str, status: int = 0, headers: Mapping[str, str] | None = None) -> Failure:
     """Tell what an exception of the client means.
 
     Args:
-        name: the exception's class.
+        name: the exception's class, or the name of its errno.
         text: what it says.
         status: of the answer that it carries, 0 where it carries none.
         headers: of that answer, with lower-case names.
     """
-    line = _line(text)
-    if status >= 300:
+    line = " ".join(text.split())[:400]
+    if status >= HTTPStatus.MULTIPLE_CHOICES:
         return of_status(line, status, headers or {})
-    if name == "ENOSPC" or f"[Errno {errno.ENOSPC}]" in text or "No space left on device" in text:
-        return Failure(NO_SPACE, "the disk is full")
-    if name in ("EROFS", "EACCES", "EPERM", "PermissionError") or "os error 1)" in text:
-        return Failure(NOT_WRITABLE, _not_writable(line))
-    if _CERTIFICATE_TEXT.search(text):
-        return Failure(
-            CERTIFICATE,
-            f"{line}: the certificate is not trusted; name its authority's file as SSL_CERT_FILE (environment)",
-        )
-    if name == "FileMetadataError":
-        return Failure(NOT_A_HUB, f"{line}: what answered is no Hub; a proxy or a wrong endpoint")
-    if "Consistency check failed" in text:
-        return Failure(INCOMPLETE, line)
-    if _NETWORK_CLASS.fullmatch(name) or name in ("URLError", "gaierror", "OSError", "IncompleteRead"):
+    for names, pattern, kind, advice in _EXCEPTIONS:
+        if name in names or (pattern and re.search(pattern, text, re.IGNORECASE)):
+            return Failure(kind, f"{line}{advice}")
+    if _NETWORK_CLASS.fullmatch(name):
         return Failure(NETWORK, f"{name}: {line}")
     return Failure(CRASH, f"{name}: {line}")
 
@@ -185,21 +205,7 @@ def next_step(fruitless: Sequence[Failure], stalls: int, *, xet: bool) -> Step:
     return Step(give_up=False, wait_s=max(wait_s, last.retry_after_s), xet=xet)
 
 
-def _by_status(status: int) -> str:
-    return {401: NO_TOKEN_ACCESS, 403: FORBIDDEN, 404: NOT_FOUND}.get(status, NOT_A_HUB)
-
-
-def _gated(url: str, status: int, said: str) -> str:
-    if status == 403:
-        return (
-            f"{url}: the repository is gated and the token's account was not let in{said}: accept its licence"
-        )
-    return f"{url}: the repository is gated{said}: give the token of an account that accepted its licence"
-
-
-def _not_writable(line: str) -> str:
-    return f"{line}: the download may not write there: to its root, or to the cache below it (HF_HOME)"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:400]
+def _gated(status: int) -> str:
+    if status == HTTPStatus.FORBIDDEN:
+        return "the repository is gated and the token's account was not let in; accept its licence there"
+    return "the repository is gated; give the token of an account that has accepted its licence (token)"

@@ -38,7 +38,7 @@ FINAL = (FINISHED, FAILED)
 
 @dataclass(frozen=True)
 class Settings:
-    """What one download is to do; times in seconds. It holds the name of a file with the token, not the token."""
+    """What one download is to do; times in seconds. The token itself is in ``token_file``."""
 
     repository: str
     commit: str

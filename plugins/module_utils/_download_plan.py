@@ -61,8 +61,8 @@ def lack_of_room(wanted: Plan, free_bytes: int, free_inodes: int, root: str, hel
     need, have = wanted.to_come + margin, free_bytes + held
     if need > have:
         text = (
-            f"{root} has {size_text(have)} free and {size_text(need)} are needed: {size_text(wanted.total)} in "
-            f"all, {size_text(wanted.there)} there, {size_text(margin)} to stay free; "
+            f"{root} has {size_text(have)} free and {size_text(need)} are needed: {size_text(wanted.total)} "
+            f"in all, {size_text(wanted.there)} there, {size_text(margin)} to stay free; "
             f"{size_text(need - have)} are lacking"
         )
         return Failure(NO_SPACE, text)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs a download so that it outlives who started it: as a systemd unit, or as a process of its own session."""
+"""Runs a download so that it outlives who started it: as a systemd unit, or in a session of its own."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Runner:
         self.unit_path = units / self.unit
 
     def start(self, repository: str, python: str, program: Path) -> None:
-        """Start it, now and, under systemd, at every boot until it is finished. Raises DownloadError, OSError."""
+        """Start it; systemd does so at every boot until it is finished. Raises DownloadError, OSError."""
         command = [python, "-I", "-B", str(program), str(self.job.work)]
         if self.manager == PROCESS:
             with self.job.log.open("ab") as log:

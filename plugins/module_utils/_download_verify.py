@@ -107,7 +107,7 @@ class Memory:
         if entry["published"] != [published.size, published.sha256, published.blob]:
             return False
         try:
-            return entry["identity"] == list(identity(directory / published.path))
+            return bool(entry["identity"] == list(identity(directory / published.path)))
         except OSError:
             return False
 

@@ -91,7 +91,7 @@ class Worker:
 
     def failed(self, failure: Failure) -> Failure:
         self.fruitless.append(failure)
-        print(f"{failure.kind}: {failure.text}", file=sys.stderr, flush=True)  # noqa: T201 (the log)
+        print(f"{failure.kind}: {failure.text}", file=sys.stderr, flush=True)
         return failure
 
     # -- fetching --------------------------------------------------------------------------------------------
@@ -114,14 +114,12 @@ class Worker:
             pass_fds=[self.lock],
             start_new_session=True,
         ) as process:
-            assert process.stdin
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.write((json.dumps(work) + "\n").encode())
-                process.stdin.flush()
+            if process.stdin:  # it stays open: its end is the client's
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write((json.dumps(work) + "\n").encode())
+                    process.stdin.flush()
             stalled = self.watch(process)
             output = process.stdout.read() if process.stdout else b""
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.close()
         if stalled:
             self.stalls += 1
             return self.failed(stalled)
@@ -177,7 +175,7 @@ class Worker:
         self.verifier.offer(file for file in self.wanted if present.get(file.path) == file.size)
 
     def prove(self) -> Failure | None:
-        """Prove what is in place; a file that is not what was published is set aside, so it is fetched anew."""
+        """Prove what is in place; a file that is not what was published is set aside, to be fetched anew."""
         self.offer(sizes(self.job.files, [file.path for file in self.wanted]))
         while self.verifier.running:
             bad = self.verifier.collect(wait=False)
@@ -206,7 +204,7 @@ class Worker:
         place = self.job.aside / path
         place.parent.mkdir(parents=True, exist_ok=True)
         (self.job.files / path).replace(place)
-        print(f"{path} {finding.text}; set aside as {place}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"{path} {finding.text}; set aside as {place}", file=sys.stderr, flush=True)
         return None
 
     # -- telling ---------------------------------------------------------------------------------------------
@@ -255,12 +253,12 @@ class Worker:
 
     def go_elsewhere(self, failure: Failure) -> bool:
         """Leave an endpoint that fails for good, where there is another and the fault is not this host's."""
-        if failure.kind in failures.OF_THIS_HOST or len(self.endpoints) < 2:
+        if failure.kind in failures.OF_THIS_HOST or not self.endpoints[1:]:
             return False
         left = self.endpoints.pop(0)
         self.fruitless.clear()
         self.wrong.clear()
-        print(f"goes on at {self.endpoints[0]}, away from {left}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"goes on at {self.endpoints[0]}, away from {left}", file=sys.stderr, flush=True)
         return True
 
     def give_up(self, failure: Failure) -> int:
@@ -285,13 +283,14 @@ def main() -> int:
     os.umask(0o022)
     job = Job.at(Path(sys.argv[1]))
     settings = job.settings()
-    assert settings
+    if settings is None:
+        return GAVE_UP
     deadline = time.monotonic() + _LOCK_WAIT_S
     while True:
         with job.lock() as held:
             if held is not None:
                 return Worker(job, settings, held, [sys.executable, "-I", "-B", sys.argv[0]]).run()
         if time.monotonic() > deadline:
-            print("another process runs this download", file=sys.stderr)  # noqa: T201
+            print("another process runs this download", file=sys.stderr)
             return 0
         time.sleep(_TICK_S)

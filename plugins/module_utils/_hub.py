@@ -26,7 +26,7 @@ _NEXT = re.compile(r'<([^>]+)>\s*;\s*rel="?next"?')
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a repository; ``size`` in bytes. A file in Git LFS has a sha256, another one a Git blob id."""
+    """A file of a repository; ``size`` in bytes. A file in Git LFS has a sha256, another a Git blob id."""
 
     path: str
     size: int
@@ -56,7 +56,7 @@ def tree_url(endpoint: str, repository: str, commit: str) -> str:
 
 
 def next_page(headers: Mapping[str, str]) -> str:
-    """Return the address of a listing's next page, "" after the last (utils/_pagination.py: Link, rel=next)."""
+    """Return the address of a listing's next page, "" after the last (utils/_pagination.py)."""
     found = _NEXT.search(headers.get("link", ""))
     return found.group(1) if found else ""
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The environment that the download's client lives in: huggingface_hub and what it needs, and nothing else."""
+"""The environment that the download's client lives in: huggingface_hub and what it needs."""
 
 from __future__ import annotations
 

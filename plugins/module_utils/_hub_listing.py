@@ -99,7 +99,9 @@ def _get(url: str, token: str) -> tuple[Any, Mapping[str, str]]:
 
 
 def _get_once(url: str, token: str) -> tuple[Any, Mapping[str, str]]:
-    request = Request(url, headers={"User-Agent": "firsttoken.serving", "Accept": "application/json"})
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url} is no http or https address; look at endpoints")
+    request = Request(url, headers={"User-Agent": "firsttoken.serving", "Accept": "application/json"})  # noqa: S310
     if token:  # it is for this server alone, not for one that it redirects to
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:

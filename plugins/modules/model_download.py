@@ -16,8 +16,8 @@ description:
   - The download runs by itself, as a unit of systemd, or as a process of its own session where there is no
     systemd or no root. It goes on when the connection or the controller is lost; the unit goes on after a
     reboot. A second run attaches to the one that runs, and goes on with the beginnings of files otherwise.
-  - A revision's name is looked up once and its commit recorded, so that a second run asks nobody. It costs one
-    C(stat) a file when every file was proven, for the hash is computed once.
+  - A revision's name is looked up once and its commit recorded, so that a second run asks nobody.
+    It costs one C(stat) a file when every file was proven, for the hash is computed once.
   - Nothing is begun that will not fit. A file that is not what was published is set aside and fetched again,
     it alone.
   - While it waits, it shows files, bytes, rate and time left.
@@ -73,7 +73,8 @@ options:
   verify:
     description:
       - How each file is proven. V(size) compares its length with the published one, V(header) besides the
-        tensors that a safetensors file declares with its length, V(sha256) besides its hash with the published.
+        tensors that a safetensors file declares with its length, V(sha256) besides its hash with that
+        published.
     type: str
     choices: [size, header, sha256]
     default: sha256
@@ -99,7 +100,7 @@ options:
     type: float
     default: 120
   timeout_s:
-    description: How long it is waited, in seconds; V(0) for as long as the download runs. The download goes on.
+    description: How long it is waited, in seconds, V(0) for as long as it runs. The download goes on.
     type: float
     default: 0
   state:
@@ -185,7 +186,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-path:
+directory:
   description: The directory of the published files.
   type: str
   returned: success
@@ -340,14 +341,13 @@ class ModelDownload:
         revision = commit or self.params["revision"]
         if self.params["path"]:
             return _hub_listing.from_directory(Path(self.params["path"]), revision)
-        failure: DownloadError | ValueError | None = None
+        failures: list[DownloadError | ValueError] = []
         for endpoint in self.params["endpoints"]:
             try:
                 return _hub_listing.from_hub(endpoint, self.repository, revision, self.token())
             except (DownloadError, ValueError) as exc:
-                failure = failure or exc
-        assert failure is not None
-        raise failure
+                failures.append(exc)
+        raise failures[0]
 
     def plan(self, job: Job, wanted: list[_hub.RemoteFile]) -> Plan:
         return plan(wanted, sizes(job.files, [file.path for file in wanted]), job.partial_sizes())
@@ -365,14 +365,14 @@ class ModelDownload:
             raise DownloadError(Failure(SOURCE, text))
         runner = Runner(job, self.manager)
         now = self.plan(job, wanted)
-        done = self.is_done(job, wanted)
+        was_done = done = self.is_done(job, wanted)
         if not done and not self.params["follow"] and not runner.runs():
             self.check_room(now)
             if not check_mode:
                 self.start(job, runner, listing)
         if not check_mode and not done:
             done = self.follow(job, runner, wanted)
-        changed = not done or self.params["follow"] or now.to_come > 0
+        changed = not was_done or self.params["follow"]
         return self.result(job, now, done=done, changed=changed)
 
     def is_done(self, job: Job, wanted: list[_hub.RemoteFile]) -> bool:
@@ -468,7 +468,7 @@ class ModelDownload:
         if there:
             users = _model_tree.users(job.files, _model_tree.used_paths(Path(self.params["deployments"])))
             if users:
-                text = f"{job.files} is used by {', '.join(users)}: a deployment serves it or would go back to it"
+                text = f"{job.files} is used by the deployment {', '.join(users)}, now or to go back to"
                 raise DownloadError(Failure("in_use", text))
             if not check_mode:
                 Runner(job, self.manager).stop()
@@ -476,7 +476,7 @@ class ModelDownload:
                     raise DownloadError(Failure("in_use", f"{job.files} is being downloaded"))
                 _model_tree.remove(job)
         diff = {"before": f"{job.files}\n" if there else "", "after": ""}
-        return {"changed": there, "path": str(job.files), "commit": commit, "diff": diff, **self.tree()}
+        return {"changed": there, "directory": str(job.files), "commit": commit, "diff": diff, **self.tree()}
 
     # -- telling ---------------------------------------------------------------------------------------------
     def tree(self) -> dict[str, Any]:
@@ -487,7 +487,7 @@ class ModelDownload:
         before = f"{job.files}: {size_text(now.there)} of {size_text(now.total)}, "
         return {
             "changed": changed,
-            "path": str(job.files),
+            "directory": str(job.files),
             "commit": job.files.name,
             "done": done,
             "total": now.total,
