@@ -68,8 +68,8 @@ _value:
       elements: str
     torch:
       description: >-
-        The build of PyTorch (C(requirement), C(version), C(index_url)), or V(null) for a release that is not
-        known; its package names one.
+        The build of PyTorch (C(requirement), C(version), C(index_url)). For a release that is not known its
+        package names the version; C(version) is empty then, or all of it V(null).
       type: dict
     metadata_alias:
       description: >-
@@ -77,7 +77,7 @@ _value:
         the text of its file C(METADATA)), or V(null).
       type: dict
     requires_python:
-      description: Python versions that the engine takes.
+      description: Python versions that the engine takes; empty for a release that is not known.
       type: str
     executable:
       description: Name of its program in the venv.

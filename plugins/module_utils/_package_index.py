@@ -275,8 +275,18 @@ class Search:
         return {file.version for file in self.files if not file.yanked}
 
     def files_of(self, version: str) -> list[DistributionFile]:
-        """Return the files of one version, whatever its spelling."""
-        return [file for file in self.files if same_version(file.version, version)]
+        """Return the files of one version, whatever its spelling; a local part (``+cpu``) has to be there."""
+        local = _local(version)
+        return [
+            file
+            for file in self.files
+            if same_version(file.version, version) and local in ("", _local(file.version))
+        ]
+
+    def requires_python(self, version: str) -> str:
+        """Return which Pythons a version is for, as far as an index says so in terms that can be read."""
+        told = (file.requires_python for file in self.files_of(version))
+        return next((text for text in told if text and _is_readable(text)), "")
 
 
 def search(
@@ -318,6 +328,18 @@ def fitting_files(files: Sequence[DistributionFile], target: Target) -> list[Dis
         if (not file.is_wheel or wheel_fits(file.filename, target))
         and _allows(file.requires_python, target.python)
     ]
+
+
+def _local(version: str) -> str:
+    return re.sub(r"[-_.]+", ".", version.partition("+")[2]).lower()
+
+
+def _is_readable(specifiers: str) -> bool:
+    try:
+        satisfies("3", specifiers)
+    except ValueError:
+        return False
+    return True
 
 
 def _allows(requires_python: str, python: str) -> bool:

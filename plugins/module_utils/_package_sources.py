@@ -53,6 +53,14 @@ def merged(*wishes: Sources) -> Sources:
     return result
 
 
+def wheels_in(places: Iterable[str]) -> list[str]:
+    """Return the names of the files in those places that are directories on this host."""
+    directories = [
+        Path(place) for place in places if "://" not in place and os.access(place, os.R_OK | os.X_OK)
+    ]
+    return [entry.name for directory in directories if directory.is_dir() for entry in directory.iterdir()]
+
+
 def configured(environment: Mapping[str, str], home: Path) -> Sources:
     """Return what uv, and for what uv does not say pip, is configured with for the user with this home."""
     return merged(

@@ -167,6 +167,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._package_source
     Sources,
     configured,
     merged,
+    wheels_in,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._release import ReleaseSpec, torch_index
 from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import (
@@ -217,11 +218,8 @@ class EngineRelease:
         params = self.params
         wished = Sources(params["index_url"], tuple(params["extra_index_urls"]), tuple(params["find_links"]))
         found = merged(wished, configured({**os.environ, **self.environment}, Path.home()))
-        directories = [Path(place) for place in found.find_links if Path(place).is_dir()]
-        wheels = [entry.name for directory in directories for entry in directory.iterdir()]
-        return merged(
-            found, Sources(torch_index_url=torch_index(self.spec.torch, params["torch_index_url"], wheels))
-        )
+        index = torch_index(self.spec.torch, params["torch_index_url"], wheels_in(found.find_links))
+        return merged(found, Sources(torch_index_url=index))
 
     def missing_packages(self, python: Python, libraries: Sequence[str], *, installs: bool) -> list[str]:
         """The system packages to bring. Raises ReleaseError where that is for somebody else to do."""

@@ -47,22 +47,29 @@ options:
         C(venv).
     type: str
     default: ""
+  engine_uv_version:
+    description: The release of C(uv) that is brought along.
+    type: str
+    default: 0.13.9
   index_url:
     description:
-      - The package index. Empty for the one that E(UV_DEFAULT_INDEX), E(UV_INDEX_URL) or E(PIP_INDEX_URL)
-        names, else the public one.
+      - The package index. Empty for the one that C(uv), else C(pip), is configured with on the host
+        (E(UV_DEFAULT_INDEX), C(uv.toml), E(PIP_INDEX_URL), C(pip.conf)), else the public one.
     type: str
     default: ""
   extra_index_urls:
-    description: More package indexes.
-    type: list
-    elements: str
+    description: More package indexes, a list.
+    type: raw
     default: []
   find_links:
-    description: Directories on the host, or pages, with wheels.
-    type: list
-    elements: str
+    description:
+      - Directories on the host, or pages, with wheels. Empty for those that uv or pip is configured with.
+    type: raw
     default: []
+  torch_index_url:
+    description: The index for torch alone; empty for the one that the engine's release names.
+    type: str
+    default: ""
   system_packages:
     description:
       - V(auto) or V(install) when the install role may bring system packages, which it can as root.
@@ -70,34 +77,19 @@ options:
       - What it would bring is in RV(facts.missing_packages), and not a problem.
     type: str
     default: auto
-  server_name:
-    description: The deployment's name. Its own running server does not count as a stranger on its port.
-    type: str
-    default: default
-  server_manager:
-    description: V(systemd), V(supervisor), or V(auto) for systemd where it runs and the user is root.
-    type: str
-    default: auto
-  server_root:
-    description: Where the deployment's state is kept.
-    type: str
-    default: /var/lib/inference
-  server_user:
-    description: The user that the server runs as; empty for the connecting user.
-    type: str
-    default: inference
-  server_host:
-    description: The address to listen on.
-    type: str
-    default: 127.0.0.1
-  server_port:
-    description: The port to listen on.
-    type: int
-    default: 8000
-  server_extra_args:
-    description: Options for the engine's command line, checked against the options that its release knows.
+  server:
+    description:
+      - The variables of the role P(firsttoken.serving.inference_server#role), without C(inference_server_) in
+        front; its defaults for the rest. Of secrets only the names matter, the values may be anything.
+      - The running server of this deployment does not count as a stranger on its port.
+    type: dict
+    default: {}
+  variable_problems:
+    description:
+      - What is known to be wrong with variables already, as returned by the lookup
+        P(firsttoken.serving.role_variables#lookup). It becomes part of the report.
     type: list
-    elements: str
+    elements: dict
     default: []
   model_path:
     description: The model's directory. Left out, the model is not looked at.
@@ -130,7 +122,7 @@ EXAMPLES = r"""
   firsttoken.serving.host_preflight:
     engine_name: vllm
     model_path: /srv/models/SmolLM2-135M-Instruct
-    server_port: 8000
+    server: {port: 8000, max_model_len: 2048}
 
 - name: Accept a host with little memory
   firsttoken.serving.host_preflight:
@@ -194,6 +186,12 @@ facts:
     engine:
       description: Release, version, variant, distribution, and whether it is installed already.
       type: dict
+    server:
+      description:
+        - C(arguments), the server's command line without the program; C(variables), which variable gives
+          which option; C(unproven), whether only the engine's own parser can tell that it takes them
+          (M(firsttoken.serving.engine_arguments)).
+      type: dict
     missing_packages:
       description: System packages that the install role has to bring, and may.
       type: list
@@ -213,6 +211,7 @@ facts:
       type: str
 """
 
+from dataclasses import fields
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -222,6 +221,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.coll
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
     ERROR,
     WARNING,
+    Problem,
     Settings,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.http import fetcher
@@ -239,17 +239,14 @@ ARGUMENT_SPEC = {
     "engine_root": {"type": "str", "default": "/opt/inference"},
     "engine_python": {"type": "str", "default": "python3"},
     "engine_uv": {"type": "str", "default": ""},
+    "engine_uv_version": {"type": "str", "default": "0.13.9"},
     "index_url": {"type": "str", "default": ""},
-    "extra_index_urls": {"type": "list", "elements": "str", "default": []},
-    "find_links": {"type": "list", "elements": "str", "default": []},
+    "extra_index_urls": {"type": "raw", "default": []},
+    "find_links": {"type": "raw", "default": []},
+    "torch_index_url": {"type": "str", "default": ""},
     "system_packages": {"type": "str", "default": "auto"},
-    "server_name": {"type": "str", "default": "default"},
-    "server_manager": {"type": "str", "default": "auto"},
-    "server_root": {"type": "str", "default": "/var/lib/inference"},
-    "server_user": {"type": "str", "default": "inference"},
-    "server_host": {"type": "str", "default": "127.0.0.1"},
-    "server_port": {"type": "int", "default": 8000},
-    "server_extra_args": {"type": "list", "elements": "str", "default": []},
+    "server": {"type": "dict", "default": {}},
+    "variable_problems": {"type": "list", "elements": "dict", "default": []},
     "model_path": {"type": "path"},
     "disk_needed_mib": {"type": "int", "default": 0},
     "memory_needed_mib": {"type": "int", "default": 0},
@@ -259,19 +256,38 @@ ARGUMENT_SPEC = {
 }
 
 
-def hide_index_passwords(module: AnsibleModule) -> None:
-    """Keep passwords that stand in index URLs out of everything that the module returns."""
-    urls = [module.params["index_url"], *module.params["extra_index_urls"], *module.params["find_links"]]
+def hide_passwords(module: AnsibleModule, settings: Settings) -> None:
+    """Keep passwords that stand in URLs out of everything that is returned."""
+    urls = (settings.index_url, settings.torch_index_url, *settings.extra_index_urls, *settings.find_links)
     module.no_log_values.update(passwords(urls))
+
+
+def settings_of(options: dict[str, Any]) -> Settings:
+    """Return the module's options as the checks take them; a value of the wrong kind becomes a problem."""
+    told = options.pop("variable_problems")
+    names = [item.name for item in fields(Problem) if item.name != "check"]
+    problems = [Problem("variables", **{name: entry.get(name, "") for name in names}) for entry in told]
+    left_out = [entry["variable"] for entry in told if entry.get("left_out")]
+    for name in ("extra_index_urls", "find_links"):
+        variable, value = f"inference_engine_{name}", options[name]
+        options[name] = [value] if isinstance(value, str) and value else value or []
+        if not isinstance(options[name], list) or not all(isinstance(item, str) for item in options[name]):
+            options[name] = []
+            if variable not in left_out:
+                left_out.append(variable)
+                what, why = "it is no list of texts", "packages are looked for there"
+                remedy = "give a list of directories or URLs"
+                problems.append(Problem("variables", ERROR, variable, value, what, why, remedy))
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    return Settings(**values, variable_problems=tuple(problems), left_out=tuple(left_out))
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENT_SPEC, supports_check_mode=True)
-    hide_index_passwords(module)
     options = dict(module.params)
     timeout_s, fail_on_error = options.pop("timeout_s"), options.pop("fail_on_error")
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
-    settings = Settings(**values)
+    settings = settings_of(options)
+    hide_passwords(module, settings)
     engine, host = collect(settings, run, fetcher(timeout_s))
     problems = find_problems(settings, engine, host)
     errors = len(only(problems, ERROR))

@@ -87,7 +87,7 @@ def _problem(kind: str, option: str, value: str, text: str, near: list[str]) -> 
 
 
 def _near(name: str, options: list[str]) -> list[str]:
-    return difflib.get_close_matches(_dashes(name.partition("=")[0]), options, n=3, cutoff=0.7)
+    return difflib.get_close_matches(_dashes(name.partition("=")[0]), options, n=3, cutoff=0.75)
 
 
 def _dashes(word: str) -> str:

@@ -9,10 +9,13 @@ import os
 import platform
 import pwd
 import shutil
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import InstallSpec
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine_parser import is_remembered
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPUReport, read_gpus
 from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import (
     fits,
@@ -30,46 +33,59 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._package_source
     Sources,
     configured,
     merged,
+    wheels_in,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight import machine
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.address import read_port
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
     Engine,
+    Filesystem,
     Host,
     Settings,
     service_manager,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.model_directory import read_model
-from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.plan import describe_engine
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.plan import (
+    describe_engine,
+    plan_server,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._processes import ProcFS
+from ansible_collections.firsttoken.serving.plugins.module_utils._release import ReleaseSpec, torch_index
+from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import Installer, Tools
 from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
 
 
 def collect(settings: Settings, run: Run, fetch: Fetch) -> tuple[Engine, Host]:
     """Look at everything that the checks judge. Slow questions are asked only where their answer matters."""
-    gpu = read_gpus(run)
-    nvidia_devices = machine.nvidia_devices()
-    host = _base(gpu, nvidia_devices)
-    engine = describe_engine(settings, host)
-    engine = replace(engine, installed=_is_installed(settings, engine))
-    python = read_python(settings.engine_python, run)
-    if not fits(python, engine.requires_python):
-        python = replace(python, others=other_interpreters(run))
+    host = _base(read_gpus(run), machine.nvidia_devices())
+    engine, spec = describe_engine(settings, host)
+    server = plan_server(settings, engine, host)
+    installer = _installer(settings, spec, run) if spec else None
+    engine = replace(engine, installed=installer is not None and not installer.flaw())
     sources = merged(
         Sources(settings.index_url, settings.extra_index_urls, settings.find_links),
         configured(os.environ, Path.home()),
     )
+    if not engine.installed and engine.distribution:
+        found = _search(engine, sources, fetch)
+        engine = replace(
+            engine, requires_python=engine.requires_python or found.requires_python(engine.version)
+        )
+        host = replace(host, index=found, torch=_search_torch(settings, engine, sources, fetch))
+    python = read_python(settings.engine_python, run)
+    if not fits(python, engine.requires_python):
+        python = replace(python, others=other_interpreters(run))
     host = replace(
         host,
         missing_libraries=missing_libraries(engine.shared_libraries),
-        uv_present=_has_uv(settings),
-        filesystems=tuple(
-            machine.read_filesystem(path) for path in (settings.engine_root, settings.server_root)
-        ),
+        uv_present=_has_uv(settings, installer),
+        filesystems=tuple(_filesystems(settings, host)),
         python=python,
         port=read_port(settings, ProcFS()),
         sources=sources,
-        index=_search(engine, sources, fetch),
+        server=server,
+        server_user_exists=_exists(settings.server_user),
+        arguments_remembered=installer is not None and is_remembered(installer.path, server.arguments),
     )
     if settings.model_path is not None:
         host = replace(host, model=read_model(settings.model_path, _reading_user(settings, host)))
@@ -105,17 +121,30 @@ def _user() -> str:
         return str(os.geteuid())
 
 
-def _is_installed(settings: Settings, engine: Engine) -> bool:
-    return (
-        bool(engine.release)
-        and (Path(settings.engine_root) / "releases" / engine.release / ".release.json").is_file()
-    )
+def _exists(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
 
 
-def _has_uv(settings: Settings) -> bool:
+def _installer(settings: Settings, spec: InstallSpec, run: Run) -> Installer:
+    tools = Tools(run, settings.engine_python, settings.engine_uv, settings.engine_uv_version)
+    return Installer(Path(settings.engine_root), ReleaseSpec.from_mapping(asdict(spec)), tools)
+
+
+def _has_uv(settings: Settings, installer: Installer | None) -> bool:
     if settings.engine_uv:
         return shutil.which(settings.engine_uv) is not None
-    return os.access(Path(settings.engine_root) / "uv" / "bin" / "uv", os.X_OK)
+    return installer is not None and installer.has_own_uv()
+
+
+def _filesystems(settings: Settings, host: Host) -> Iterator[Filesystem]:
+    yield machine.read_filesystem("inference_engine_root", settings.engine_root)
+    yield machine.read_filesystem("inference_server_root", settings.server_root)
+    if service_manager(settings, host) == "systemd":
+        yield machine.read_filesystem("inference_server_config_dir", settings.server_config_dir)
 
 
 def _reading_user(settings: Settings, host: Host) -> str:
@@ -128,9 +157,7 @@ def _reading_user(settings: Settings, host: Host) -> str:
     return settings.server_user if other else ""
 
 
-def _search(engine: Engine, sources: Sources, fetch: Fetch) -> Search | None:
-    if engine.installed or not engine.distribution:
-        return None
+def _search(engine: Engine, sources: Sources, fetch: Fetch) -> Search:
     return search(
         engine.distribution,
         indexes=(sources.index_url or DEFAULT_INDEX_URL, *sources.extra_index_urls),
@@ -138,3 +165,11 @@ def _search(engine: Engine, sources: Sources, fetch: Fetch) -> Search | None:
         version=engine.version,
         fetch=fetch,
     )
+
+
+def _search_torch(settings: Settings, engine: Engine, sources: Sources, fetch: Fetch) -> Search | None:
+    """Look for torch where it comes from an index of its own."""
+    index = torch_index(engine.torch, settings.torch_index_url, wheels_in(sources.find_links))
+    if not index:
+        return None
+    return search("torch", indexes=(index,), find_links=(), version=engine.torch_version, fetch=fetch)

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Checks of the deployment: its model directory and the address that it is to serve on."""
+"""Checks of the deployment: its settings and options, its user, address and model directory."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
@@ -16,18 +17,53 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
     PortHolder,
     Problem,
     Settings,
+    service_manager,
 )
 
-_LAST_PORT = 65535
 _SHOWN_NAMES = 6
+# useradd(8), and what systemd takes in User=.
+_USER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,30}\$?")
+
+
+def check_server_settings(_settings: Settings, _engine: Engine, host: Host) -> Iterator[Problem]:
+    """Variables of the server that make no service, told by the function that makes services of them."""
+    for wrong in host.server.problems:
+        why = "the service cannot be made with it"
+        yield Problem("server_settings", ERROR, wrong.variable, wrong.value, wrong.problem, why, wrong.remedy)
+
+
+def check_engine_arguments(settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
+    """Options that the engine's parser would refuse, some seconds of imports later."""
+    why = f"{settings.engine_name} {engine.version} would refuse its command line and end at once"
+    for wrong in host.server.refused:
+        yield Problem(
+            "engine_arguments", ERROR, wrong.variable, wrong.value, wrong.problem, why, wrong.remedy
+        )
+
+
+def check_user(settings: Settings, _engine: Engine, host: Host) -> Iterator[Problem]:
+    """A user that does not exist is made, so its name has to be one."""
+    user = settings.server_user
+    if service_manager(settings, host) != "systemd" or host.server_user_exists or not user:
+        return
+    if not _USER_NAME.fullmatch(user):
+        yield Problem(
+            "user",
+            ERROR,
+            "inference_server_user",
+            user,
+            "there is no such user, and none can be made of that name",
+            "the service runs as that user",
+            "give up to 31 letters, digits, '_' and '-', no digit first",
+        )
 
 
 def check_port(settings: Settings, _engine: Engine, host: Host) -> Iterator[Problem]:
     """The address must exist here, be allowed for the server's user, and be free or this deployment's own."""
     port, user = settings.server_port, settings.server_user or host.user
-    if not 1 <= port <= _LAST_PORT:
-        yield _port_problem(port, f"{port} is no TCP port", "ports go from 1 to 65535", "8000 is usual")
-    elif port < host.unprivileged_port_start and (user != "root" or not host.is_root):
+    if not port:
+        return  # told by check_server_settings
+    if port < host.unprivileged_port_start and (user != "root" or not host.is_root):
         yield _port_problem(
             port,
             f"user {user} may not listen on port {port}",
@@ -84,6 +120,8 @@ def check_model(settings: Settings, _engine: Engine, host: Host) -> Iterator[Pro
         return
     if not model.path:
         yield _model_problem(model, "no model is named", "set model_weights_path to the directory of a model")
+    elif not model.path.startswith("/"):
+        yield _model_problem(model, f"{model.path} is no absolute path", "write it with a leading /")
     elif model.kind == "missing":
         yield _model_problem(
             model, f"{model.path} does not exist", _suggest(model, "put the model there or correct the path")
@@ -132,8 +170,8 @@ def _check_model_content(settings: Settings, model: Model) -> Iterator[Problem]:
     if model.closed_to_user:
         yield _model_problem(
             model,
-            f"user {settings.server_user} may not enter or read {model.closed_to_user}",
-            f"give it access (chmod o+rX {model.closed_to_user}), or put the model elsewhere",
+            model.closed_to_user,
+            f"give {settings.server_user} access (chmod o+rX), or put the model elsewhere",
             f"the server runs as {settings.server_user} (inference_server_user)",
         )
 

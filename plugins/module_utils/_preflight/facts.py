@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._deployment import DEFAULTS, MANAGERS
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import SettingProblem
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import NO_DRIVER, GPUReport
 from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import Python
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import Search
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import Sources
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.server import Server
 from ansible_collections.firsttoken.serving.plugins.module_utils._system_packages import may_install
 
 ERROR = "error"
 WARNING = "warning"
+_PORT_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -41,31 +46,71 @@ class Settings:
     engine_root: str = "/opt/inference"
     engine_python: str = "python3"
     engine_uv: str = ""
+    engine_uv_version: str = ""
     index_url: str = ""
     extra_index_urls: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
+    torch_index_url: str = ""
     system_packages: str = "auto"
-    server_name: str = "default"
-    server_manager: str = "auto"
-    server_root: str = "/var/lib/inference"
-    server_user: str = "inference"
-    server_host: str = "127.0.0.1"
-    server_port: int = 8000
-    server_extra_args: tuple[str, ...] = ()
+    server: Mapping[str, Any] = field(default_factory=dict)  # variables of inference_server
     model_path: str | None = None
     disk_needed_mib: int = 0
     memory_needed_mib: int = 0
+    variable_problems: tuple[Problem, ...] = ()
+    left_out: tuple[
+        str, ...
+    ] = ()  # variables whose values are of no use; their defaults are looked at instead
     waive: tuple[str, ...] = ()
+
+    @property
+    def server_name(self) -> str:
+        """The deployment's name."""
+        return str(self._server("name"))
+
+    @property
+    def server_manager(self) -> str:
+        """The service manager; ``auto`` for one that does not exist."""
+        manager = str(self._server("manager"))
+        return manager if manager in MANAGERS else "auto"
+
+    @property
+    def server_root(self) -> str:
+        """Where the deployment's state is kept."""
+        return str(self._server("root"))
+
+    @property
+    def server_config_dir(self) -> str:
+        """Where units find their environment."""
+        return str(self._server("config_dir"))
+
+    @property
+    def server_user(self) -> str:
+        """The user that the server runs as; empty for the connecting user."""
+        return str(self._server("user") or "")
+
+    @property
+    def server_host(self) -> str:
+        """The address to listen on."""
+        return str(self._server("host"))
+
+    @property
+    def server_port(self) -> int:
+        """The port to listen on; 0 for what is none."""
+        text = str(self._server("port"))
+        return int(text) if text.isdecimal() and len(text) < _PORT_DIGITS else 0
+
+    def _server(self, name: str) -> Any:
+        return self.server.get(name, DEFAULTS[name])
 
 
 @dataclass(frozen=True)
 class Engine:
     """The engine release that is meant, as the engine describes itself.
 
-    ``errors`` are (variable, value, text) of what it cannot be; ``argument_errors`` (text, remedy).
+    ``errors`` are what it cannot be.
     """
 
-    errors: tuple[tuple[str, str, str], ...] = ()
+    errors: tuple[SettingProblem, ...] = ()
     release: str = ""
     version: str = ""
     variant: str = "cpu"
@@ -73,14 +118,20 @@ class Engine:
     requires_python: str = ""
     shared_libraries: tuple[str, ...] = ()
     system_packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    argument_errors: tuple[tuple[str, str], ...] = ()
+    torch: Mapping[str, Any] = field(default_factory=dict)  # {requirement, version, index_url}
     installed: bool = False
+
+    @property
+    def torch_version(self) -> str:
+        """The build of torch that the release pins; empty when only its wheel knows."""
+        return str(self.torch.get("version") or "")
 
 
 @dataclass(frozen=True)
 class Filesystem:
     """Where a path is, or would be: seen from its nearest existing parent directory."""
 
+    variable: str
     path: str
     existing: str
     is_directory: bool
@@ -124,7 +175,7 @@ class Model:
     weights_mib: int = 0
     lfs_pointers: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
-    closed_to_user: str = ""
+    closed_to_user: str = ""  # what keeps the server's user from reading it
 
 
 @dataclass(frozen=True)
@@ -154,6 +205,10 @@ class Host:
     model: Model | None = None
     sources: Sources = field(default_factory=Sources)
     index: Search | None = None
+    torch: Search | None = None
+    server: Server = field(default_factory=Server)
+    server_user_exists: bool = True
+    arguments_remembered: bool = False
 
 
 def may_install_packages(settings: Settings, host: Host) -> bool:

@@ -22,10 +22,11 @@ _MACHINES = ("x86_64", "aarch64")
 _KNOWN_FAMILIES = ("Debian", "RedHat")
 _GIB = 1024
 
-# Measured: vLLM 0.32.0 for CPU takes 3.0 GiB in 39,000 files beside its 0.4 GiB of downloads.
-# Estimated: the CUDA build with its libraries takes 12 GiB beside 6 GiB of downloads.
-INSTALLED_MIB = {"cpu": 4 * _GIB, "cuda": 18 * _GIB}
-INSTALLED_INODES = 50_000
+# Measured for CPU: vLLM 0.32.0 takes 3.4 GiB and 62,000 inodes. Summed up from the wheels for CUDA 13:
+# vLLM 0.32.0 unpacks to 7.9 GiB in 60,000 files, SGLang 0.5.23 to 9.3 GiB in 78,000; bytecode and directories
+# come on top. uv links its cache to the environment, and unpacks while it downloads, so nothing counts twice.
+INSTALLED_MIB = {"cpu": 4 * _GIB, "cuda": 12 * _GIB}
+INSTALLED_INODES = {"cpu": 75_000, "cuda": 140_000}
 # Caches, logs and records of a deployment.
 STATE_MIB = 512
 
@@ -171,7 +172,7 @@ def check_disk(settings: Settings, engine: Engine, host: Host) -> Iterator[Probl
     for filesystems in _by_device(host.filesystems).values():
         needed = sum(_needed_mib(filesystem, settings, engine) for filesystem in filesystems)
         first = max(filesystems, key=lambda filesystem: _needed_mib(filesystem, settings, engine))
-        variable = _variable_of(first, settings)
+        variable = first.variable
         if first.free_mib < needed:
             yield Problem(
                 "disk",
@@ -182,14 +183,16 @@ def check_disk(settings: Settings, engine: Engine, host: Host) -> Iterator[Probl
                 f"{engine.release or 'the engine'} ({engine.variant} variant) and its downloads go there",
                 f"free some, point {variable} at another file system, or set host_preflight_disk_needed_mib",
             )
-        if first.free_inodes is not None and first.free_inodes < INSTALLED_INODES:
+        inodes = INSTALLED_INODES.get(engine.variant, INSTALLED_INODES["cuda"])
+        takes_engine = first.variable == "inference_engine_root"
+        if takes_engine and first.free_inodes is not None and first.free_inodes < inodes:
             yield Problem(
                 "disk",
                 ERROR,
                 variable,
                 first.path,
-                f"{first.free_inodes} inodes are free at {first.existing}, {INSTALLED_INODES} are needed",
-                "an engine's environment is some 40,000 files",
+                f"{first.free_inodes} inodes are free at {first.existing}, {inodes} are needed",
+                "an engine's environment is very many small files",
                 f"remove small files there or point {variable} at another file system",
             )
 
@@ -202,58 +205,47 @@ def _by_device(filesystems: tuple[Filesystem, ...]) -> dict[int, list[Filesystem
 
 
 def _needed_mib(filesystem: Filesystem, settings: Settings, engine: Engine) -> int:
-    if filesystem.path != settings.engine_root:
-        return STATE_MIB
-    return settings.disk_needed_mib or INSTALLED_MIB.get(engine.variant, INSTALLED_MIB["cuda"])
+    if filesystem.variable == "inference_engine_root":
+        return settings.disk_needed_mib or INSTALLED_MIB.get(engine.variant, INSTALLED_MIB["cuda"])
+    return STATE_MIB if filesystem.variable == "inference_server_root" else 0
 
 
-def _variable_of(filesystem: Filesystem, settings: Settings) -> str:
-    return "inference_engine_root" if filesystem.path == settings.engine_root else "inference_server_root"
+_USES = {
+    "inference_engine_root": "the engine is installed there and runs from there",
+    "inference_server_root": "the deployment's state, caches and logs are kept there",
+    "inference_server_config_dir": "the deployment's secrets are kept there",
+}
 
 
-def check_directories(settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
+def check_directories(_settings: Settings, engine: Engine, host: Host) -> Iterator[Problem]:
     """The roots must be absolute, writable for this user, and programs must be allowed to run from there."""
     for filesystem in host.filesystems:
-        variable = _variable_of(filesystem, settings)
-        if not filesystem.path.startswith("/"):
-            yield _directory_problem(
-                filesystem, variable, "is not an absolute path", f"write {variable} with a leading /"
-            )
-        elif not filesystem.is_directory:
-            yield _directory_problem(
-                filesystem,
-                variable,
-                f"cannot be made: {filesystem.existing} is a file",
-                f"set {variable} to a directory",
-            )
-        elif not filesystem.writable and not (engine.installed and variable == "inference_engine_root"):
-            yield _directory_problem(
-                filesystem,
-                variable,
-                f"cannot be written by user {host.user or 'root'} (seen at {filesystem.existing})",
-                f"run the play with become: true, or set {variable} to a directory of this user",
-            )
-        elif filesystem.noexec and variable == "inference_engine_root":
-            yield _directory_problem(
-                filesystem,
-                variable,
-                f"is on a file system mounted noexec (at {filesystem.existing})",
-                f"remount it without noexec or set {variable} to another file system",
-            )
+        what, remedy = _flaw(filesystem, engine, host)
+        if what:
+            why = _USES[filesystem.variable]
+            problem = f"{filesystem.path or 'an empty path'} {what}"
+            yield Problem("directories", ERROR, filesystem.variable, filesystem.path, problem, why, remedy)
 
 
-def _directory_problem(filesystem: Filesystem, variable: str, what: str, remedy: str) -> Problem:
-    return Problem(
-        "directories",
-        ERROR,
-        variable,
-        filesystem.path,
-        f"{filesystem.path} {what}",
-        "the engine is installed there and runs from there"
-        if variable == "inference_engine_root"
-        else "the deployment's state, caches and logs are kept there",
-        remedy,
-    )
+def _flaw(filesystem: Filesystem, engine: Engine, host: Host) -> tuple[str, str]:
+    variable, existing = filesystem.variable, filesystem.existing
+    of_engine = variable == "inference_engine_root"
+    if not filesystem.path.startswith("/"):
+        return "is not an absolute path", f"write {variable} with a leading /"
+    if not filesystem.is_directory:
+        return f"cannot be made: {existing} is a file", f"set {variable} to a directory"
+    if not filesystem.writable and not (engine.installed and of_engine):
+        user = host.user or "root"
+        return (
+            f"cannot be written by user {user} (seen at {existing})",
+            f"run the play with become: true, or set {variable} to a directory of this user",
+        )
+    if filesystem.noexec and of_engine:
+        return (
+            f"is on a file system mounted noexec (at {existing})",
+            f"remount it without noexec or set {variable} to another file system",
+        )
+    return "", ""
 
 
 def _size(mib: int) -> str:

@@ -68,11 +68,12 @@ def nearest_existing(path: Path) -> Path:
     return next((candidate for candidate in (path, *path.parents) if os.path.exists(candidate)), Path("/"))  # noqa: PTH110
 
 
-def read_filesystem(path: str) -> Filesystem:
-    """Look at the file system that a path is on, or would be on."""
+def read_filesystem(variable: str, path: str) -> Filesystem:
+    """Look at the file system that a path, the value of a variable, is on or would be on."""
     existing = nearest_existing(Path(path).absolute())
     status = os.statvfs(existing)
     return Filesystem(
+        variable=variable,
         path=path,
         existing=str(existing),
         is_directory=existing.is_dir(),

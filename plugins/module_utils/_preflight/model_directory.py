@@ -8,15 +8,16 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import pwd
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._access import Reader, obstacle, reader
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import Model
 
 _MIB = 1024 * 1024
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+_NO_UID = -1
 _LFS_POINTER = b"version https://git-lfs"
 _CANDIDATE_PATTERNS = ("*/config.json", "snapshots/*/config.json", "*/snapshots/*/config.json")
 
@@ -88,46 +89,13 @@ def _similar(directory: Path) -> Iterator[str]:
 
 
 def _closed_to(user: str, directory: Path, weights: Sequence[Path]) -> str:
-    uid, gids = _identity(user)
+    """Say what keeps a user, also one that is still to be made, from the files that an engine opens."""
+    try:
+        who = reader(user)
+    except LookupError:
+        who = Reader(user, _NO_UID, frozenset())
     files = [path for path in (directory / "config.json", *weights[:1]) if path.exists()]
-    for path, wanted in _steps(directory, files):
-        if not _allowed(path.stat(), uid, gids, wanted) and not _has_acl(path):
-            return str(path)
-    return ""
-
-
-def _steps(directory: Path, files: Sequence[Path]) -> list[tuple[Path, int]]:
-    real = directory.resolve()
-    steps = [(parent, stat.S_IXOTH) for parent in reversed(real.parents)]
-    steps.append((real, stat.S_IROTH | stat.S_IXOTH))
-    for file in (path.resolve() for path in files):
-        steps += [(parent, stat.S_IXOTH) for parent in reversed(file.parents)]
-        steps.append((file, stat.S_IROTH))
-    return steps
-
-
-def _allowed(status: os.stat_result, uid: int | None, gids: Sequence[int], wanted: int) -> bool:
-    """Whether permission bits let a user do what ``wanted`` (bits of "others") says; None is a new user."""
-    if uid == 0:
-        return True
-    if uid is not None and status.st_uid == uid:
-        return status.st_mode & (wanted << 6) == wanted << 6
-    if status.st_gid in gids:
-        return status.st_mode & (wanted << 3) == wanted << 3
-    return status.st_mode & wanted == wanted
-
-
-def _identity(user: str) -> tuple[int | None, Sequence[int]]:
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        return (None, ())
-    return (entry.pw_uid, os.getgrouplist(user, entry.pw_gid))
-
-
-def _has_acl(path: Path) -> bool:
-    try:
-        os.getxattr(path, "system.posix_acl_access")
-    except OSError:
-        return False
-    return True
+    found = ((path, obstacle(path, who)) for path in files)
+    return next(
+        (text if text.startswith("directory") else f"{path} {text}" for path, text in found if text), ""
+    )

@@ -39,6 +39,11 @@ def as_facts(settings: Settings, engine: Engine, host: Host) -> dict[str, object
         "python": None
         if host.python is None or host.python.error
         else {"path": host.python.path, "version": host.python.version},
+        "server": {
+            "arguments": list(host.server.arguments),
+            "variables": dict(host.server.variables),
+            "unproven": not host.server.recorded and not host.arguments_remembered,
+        },
         "missing_libraries": list(host.missing_libraries),
         "missing_packages": missing_packages(settings, engine, host),
         "memory_mib": host.memory_mib,

@@ -9,7 +9,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Callable
 
-from ansible_collections.firsttoken.serving.plugins.module_utils._preflight import deployment, engine, host
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight import (
+    deployment,
+    engine,
+    host,
+    packages,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.facts import (
     ERROR,
     Engine,
@@ -26,9 +31,10 @@ CHECKS: tuple[Check, ...] = (
     host.check_c_library,
     engine.check_choices,
     engine.check_engine_name,
-    engine.check_engine_version,
-    engine.check_find_links,
-    engine.check_engine_arguments,
+    packages.check_engine_version,
+    packages.check_torch,
+    packages.check_find_links,
+    deployment.check_engine_arguments,
     engine.check_python,
     engine.check_uv,
     engine.check_venv,
@@ -39,11 +45,13 @@ CHECKS: tuple[Check, ...] = (
     host.check_disk,
     host.check_memory,
     host.check_shared_memory,
+    deployment.check_server_settings,
+    deployment.check_user,
     deployment.check_port,
     deployment.check_model,
 )
 # What stands in a problem's ``check``; an unreachable index is told apart from a version that does not exist.
-CHECK_NAMES = (*(check.__name__[len("check_") :] for check in CHECKS), "package_index", "waive")
+CHECK_NAMES = (*(check.__name__[len("check_") :] for check in CHECKS), "package_index", "variables", "waive")
 
 _WIDTH = 110
 _LABEL = 10
@@ -52,6 +60,12 @@ _LABEL = 10
 def find_problems(settings: Settings, the_engine: Engine, the_host: Host) -> list[Problem]:
     """Run every check and leave out what is waived by name. Errors come first, in the order of the checks."""
     found = [problem for check in CHECKS for problem in check(settings, the_engine, the_host)]
+    found = [problem for problem in found if problem.variable not in settings.left_out]
+    # Of what is told twice, the more particular is kept.
+    told = {problem.variable for problem in found if problem.check != "server_settings"}
+    found = [p for p in found if p.check != "server_settings" or p.variable not in told]
+    told = {problem.variable for problem in found}
+    found += [problem for problem in settings.variable_problems if problem.variable not in told]
     found += _unknown_waivers(settings)
     kept = [problem for problem in found if problem.check not in settings.waive]
     return sorted(kept, key=lambda problem: problem.severity != ERROR)

