@@ -9,10 +9,18 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._processes import ProcFS
 
 STATES = ("started", "stopped", "restarted")
+# The options of a module that the documentation fragment _service describes.
+ARGUMENTS: dict[str, Any] = {
+    "secrets": {"type": "dict", "default": {}, "no_log": True},
+    "directories": {"type": "list", "elements": "path", "default": []},
+    "watch": {"type": "list", "elements": "path", "default": []},
+    "state": {"type": "str", "choices": list(STATES), "default": "started"},
+}
 # The kernel keeps a process's start in steps of 10 ms and a file's time in steps of 4 ms.
 _RESOLUTION_S = 0.5
 
@@ -30,6 +38,21 @@ def action(wanted: str, running: bool, outdated: Sequence[str]) -> str:
     if not running:
         return "start"
     return "restart" if wanted == "restarted" or outdated else ""
+
+
+def outdated(
+    own: Sequence[str], watched: Sequence[str], written: Sequence[str], pid: int | None
+) -> list[str]:
+    """Return why a running process is not what is meant any more.
+
+    Args:
+        own: the files that it is made from.
+        watched: further files whose change asks for a restart.
+        written: the files that are written in this run.
+        pid: of the process.
+    """
+    changed = [f"{path} has changed" for path in own if path in written]
+    return changed or newer_than(process_start(pid), modification_times([*own, *watched]))
 
 
 def newer_than(started: float | None, modified: Mapping[str, float]) -> list[str]:

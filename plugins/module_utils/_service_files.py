@@ -109,6 +109,11 @@ def _file_change(file: File) -> Change | None:
     return Change(file, f"write {path}", diff)
 
 
+def state_diff(what: str, before: str, after: str) -> list[dict[str, str]]:
+    """Return the entry of a diff for a change of state; none when ``after`` is empty."""
+    return [text_diff(what, f"{before}\n".encode(), f"{after}\n".encode())] if after else []
+
+
 def masked(before: str | None, after: str, shown: Collection[str]) -> tuple[bytes | None, bytes]:
     """Return two states of an environment file with the values hidden of all that is not ``shown``."""
     old = None if before is None else _assignments(before)

@@ -23,17 +23,7 @@ description:
   - Other programs of the same C(supervisord) are left alone.
 extends_documentation_fragment:
   - firsttoken.serving._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-    details:
-      - Values of O(secrets) are hidden.
-  idempotent:
-    support: partial
-    details:
-      - Not with O(state=restarted).
+  - firsttoken.serving._service
 options:
   name:
     description: Name of the program, as in C([program:name]).
@@ -71,25 +61,6 @@ options:
     description: Environment variables that anybody may see.
     type: dict
     default: {}
-  secrets:
-    description: Environment variables that nobody may see. They are in no output.
-    type: dict
-    default: {}
-  directories:
-    description: Directories that the program needs, made with mode 0750.
-    type: list
-    elements: path
-    default: []
-  watch:
-    description: Further files whose change after the start of the process asks for a restart.
-    type: list
-    elements: path
-    default: []
-  state:
-    description: V(restarted) restarts always.
-    type: str
-    choices: [started, stopped, restarted]
-    default: started
   start_timeout_s:
     description: How long C(supervisord) and the program may take to start, in seconds.
     type: int
@@ -183,6 +154,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._supervisor_rpc
 )
 
 ARGUMENT_SPEC: dict[str, Any] = {
+    **change.ARGUMENTS,
     "name": {"type": "str", "required": True},
     "program_file": {"type": "path", "required": True},
     "program_content": {"type": "str", "required": True},
@@ -191,10 +163,6 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "supervisord": {"type": "path", "required": True},
     "environment_file": {"type": "path", "required": True},
     "environment": {"type": "dict", "default": {}},
-    "secrets": {"type": "dict", "default": {}, "no_log": True},
-    "directories": {"type": "list", "elements": "path", "default": []},
-    "watch": {"type": "list", "elements": "path", "default": []},
-    "state": {"type": "str", "choices": list(change.STATES), "default": "started"},
     "start_timeout_s": {"type": "int", "default": 120},
     "stop_timeout_s": {"type": "int", "default": 180},
 }
@@ -206,6 +174,7 @@ SOCKET_PATH_BYTES = 107 - len(".4194304")
 # A supervisord that has closed its socket has nothing left to do but to exit.
 EXIT_S = 5.0
 ALIVE = ("RUNNING", "STARTING")
+DONE = {"start": "started", "restart": "restarted", "stop": "stopped"}
 
 
 class ProgramError(Exception):
@@ -273,13 +242,6 @@ class SupervisorProgram:
             raise
         return answer
 
-    def outdated(self, written: list[str], info: dict[str, Any]) -> list[str]:
-        """Why the running process is not what is meant any more."""
-        own = [self.params["program_file"], self.params["environment_file"]]
-        reasons = [f"{path} has changed" for path in own if path in written]
-        started = change.process_start(info.get("pid"))
-        return reasons or change.newer_than(started, change.modification_times([*own, *self.params["watch"]]))
-
     # -- doing -----------------------------------------------------------------------------------------------
     def apply(self) -> dict[str, Any]:
         answers = self.answers()
@@ -311,26 +273,19 @@ class SupervisorProgram:
             "actions": self.actions,
             "reasons": self.reasons,
             "process": {"state": info.get("statename", ""), "pid": info.get("pid") or None},
-            "diff": [item.diff for item in changes] + self.state_diff(action, before),
+            "diff": [item.diff for item in changes]
+            + service_files.state_diff(f"program {self.name}", before, DONE.get(action, "")),
         }
 
     def choose(self, info: dict[str, Any], written: list[str]) -> str:
         """Return the action that is needed, and keep the reasons for a restart."""
         state = info.get("statename")
         if state in ALIVE:
-            self.reasons = self.outdated(written, info)
+            own = [self.params["program_file"], self.params["environment_file"]]
+            self.reasons = change.outdated(own, self.params["watch"], written, info.get("pid"))
         elif state == "BACKOFF":
             self.reasons = ["it does not stay up"]
         return change.action(self.params["state"], state in (*ALIVE, "BACKOFF"), self.reasons)
-
-    def state_diff(self, action: str, before: str) -> list[dict[str, str]]:
-        if not action:
-            return []
-        header = f"program {self.name}"
-        after = {"stop": "stopped", "start": "started", "restart": "restarted"}[action]
-        return [
-            {"before_header": header, "after_header": header, "before": f"{before}\n", "after": f"{after}\n"}
-        ]
 
     def end(self, left: Sequence[Process]) -> None:
         still = processes.end(left, self.params["stop_timeout_s"])

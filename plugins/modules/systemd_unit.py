@@ -20,17 +20,7 @@ description:
   - A service that systemd has given up, because it failed too often, gets a fresh start.
 extends_documentation_fragment:
   - firsttoken.serving._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-    details:
-      - Values of O(secrets) are hidden.
-  idempotent:
-    support: partial
-    details:
-      - Not with O(state=restarted).
+  - firsttoken.serving._service
 options:
   name:
     description: Name of the unit, with C(.service).
@@ -46,29 +36,10 @@ options:
         P(firsttoken.serving.environment_file#filter). O(content) names it in C(EnvironmentFile=).
     type: path
     required: true
-  secrets:
-    description: Environment variables that nobody may see. They are in no output.
-    type: dict
-    default: {}
   user:
     description: Owner of the O(directories), with the user's own group.
     type: str
     default: root
-  directories:
-    description: Directories that the service needs, made with mode 0750.
-    type: list
-    elements: path
-    default: []
-  watch:
-    description: Further files whose change after the start of the process asks for a restart.
-    type: list
-    elements: path
-    default: []
-  state:
-    description: V(restarted) restarts always.
-    type: str
-    choices: [started, stopped, restarted]
-    default: started
   enabled:
     description: Whether the service starts at boot.
     type: bool
@@ -144,14 +115,11 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._service_files 
 from ansible_collections.firsttoken.serving.plugins.module_utils._service_log import read_log
 
 ARGUMENT_SPEC: dict[str, Any] = {
+    **change.ARGUMENTS,
     "name": {"type": "str", "required": True},
     "content": {"type": "str", "required": True},
     "environment_file": {"type": "path", "required": True},
-    "secrets": {"type": "dict", "default": {}, "no_log": True},
     "user": {"type": "str", "default": "root"},
-    "directories": {"type": "list", "elements": "path", "default": []},
-    "watch": {"type": "list", "elements": "path", "default": []},
-    "state": {"type": "str", "choices": list(change.STATES), "default": "started"},
     "enabled": {"type": "bool", "default": True},
     "timeout_s": {"type": "int", "default": 7500},
 }
@@ -159,7 +127,7 @@ UNITS = Path("/etc/systemd/system")
 RUNS = Path("/run/systemd/system")  # sd_booted(3)
 PROPERTIES = (*SYSTEMD_PROPERTIES, "UnitFileState", "NeedDaemonReload")
 RUNNING = ("active", "reloading", "activating")
-STEPS = {
+DONE = {
     "enable": "enabled",
     "disable": "disabled",
     "start": "started",
@@ -203,13 +171,6 @@ class SystemdUnit:
         pairs = (line.partition("=") for line in output.stdout.splitlines())
         return {key: value for key, _equals, value in pairs}
 
-    def outdated(self, written: list[str], main_pid: int | None) -> list[str]:
-        """Why the running process is not what is meant any more."""
-        own = [file.path for file in self.files]
-        reasons = [f"{path} has changed" for path in own if path in written]
-        modified = change.modification_times([*own, *self.params["watch"]])
-        return reasons or change.newer_than(change.process_start(main_pid), modified)
-
     # -- doing -----------------------------------------------------------------------------------------------
     def apply(self) -> dict[str, Any]:
         before = self.show()
@@ -219,10 +180,13 @@ class SystemdUnit:
         running = before.get("ActiveState") in RUNNING
         changes = service_files.changes(self.directories, self.files)
         written = [item.what.path for item in changes]
-        reasons = self.outdated(written, state.main_pid) if running else []
+        own = [file.path for file in self.files]
+        reasons = change.outdated(own, self.params["watch"], written, state.main_pid) if running else []
         if running and state.failed:
             reasons.append(f"it {state.detail}")
         steps = self.steps(before, change.action(self.params["state"], running, reasons), written)
+        was = f"{before.get('UnitFileState') or 'absent'}, {before.get('ActiveState') or 'inactive'}"
+        becomes = ", ".join(text for step, text in DONE.items() if step in steps)
         if not self.check_mode:
             for item in changes:
                 service_files.write(item)
@@ -234,7 +198,8 @@ class SystemdUnit:
             "actions": [item.text for item in changes] + [" ".join(self.command(step)) for step in steps],
             "reasons": reasons,
             "service": {"state": state.detail, "main_pid": state.main_pid},
-            "diff": [item.diff for item in changes] + self.state_diff(before, steps),
+            "diff": [item.diff for item in changes]
+            + service_files.state_diff(f"service {self.name}", was, becomes),
         }
 
     def steps(self, before: dict[str, str], action: str, written: list[str]) -> list[str]:
@@ -268,21 +233,6 @@ class SystemdUnit:
         service = Service("systemd", unit=self.name)
         lines = read_log(service, run_id=self.show().get("InvocationID", "")).lines[-LOG_LINES:]
         return "\n".join([f"\nlast lines of {service.log}:", *lines]) if lines else ""
-
-    def state_diff(self, before: dict[str, str], steps: list[str]) -> list[dict[str, str]]:
-        done = [text for step, text in STEPS.items() if step in steps]
-        if not done:
-            return []
-        was = [before.get("UnitFileState") or "absent", before.get("ActiveState") or "inactive"]
-        header = f"service {self.name}"
-        return [
-            {
-                "before_header": header,
-                "after_header": header,
-                "before": f"{', '.join(was)}\n",
-                "after": f"{', '.join(done)}\n",
-            }
-        ]
 
 
 def main() -> None:
