@@ -33,14 +33,13 @@ def download(endpoint: str, target: Path, token: str) -> dict[str, Any]:
     """Let the real client download the whole model to this machine."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert uv
+    arguments = {"repo_id": "org/small", "revision": "v1.0", "local_dir": str(target), "token": token}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
     done = subprocess.run(
         [
             *(uv, "run", "-q", "--no-project", "--python", sys.executable, "--with", CLIENT),
-            *("python", PROJECT / "tests/contract/hub_client.py", "snapshot_download"),
-            json.dumps(
-                {"repo_id": "org/small", "revision": "v1.0", "local_dir": str(target), "token": token}
-            ),
+            *("python", PROJECT / "tests/contract/hub_client.py"),
+            json.dumps([["snapshot_download", arguments]]),
         ],
         env={**kept, "HF_ENDPOINT": endpoint, "HF_HOME": str(target.parent / "home")},
         capture_output=True,
