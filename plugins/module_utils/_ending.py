@@ -31,13 +31,13 @@ SUCCESSES = (ENDED, KILLED, VANISHED)
 OUTCOMES = (*SUCCESSES, IDENTITY_CHANGED, NOT_PERMITTED, UNINTERRUPTIBLE, SURVIVED)
 
 _REASONS = {
-    ENDED: "ended after SIGTERM",
-    KILLED: "took no notice of SIGTERM within {grace:g} s and was killed",
-    VANISHED: "had ended by itself before it was signalled",
-    IDENTITY_CHANGED: "owner, title, control group or start time is no longer what it was: not signalled",
-    NOT_PERMITTED: "belongs to another user: run as root (become)",
-    UNINTERRUPTIBLE: "waits in the driver (state D) and takes no signal, not even SIGKILL: reboot the host",
-    SURVIVED: "still runs {wait:g} s after SIGKILL",
+    ENDED: "it went after SIGTERM",
+    KILLED: "it took no notice of SIGTERM within {grace:g} s",
+    VANISHED: "it had ended by itself before it was signalled",
+    IDENTITY_CHANGED: "its owner, title, control group or start time is no longer what it was: not signalled",
+    NOT_PERMITTED: "it belongs to another user: run as root (become)",
+    UNINTERRUPTIBLE: "it waits in the driver (state D) and takes no signal, not even SIGKILL: reboot",
+    SURVIVED: "it still runs {wait:g} s after SIGKILL",
 }
 
 

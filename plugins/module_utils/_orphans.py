@@ -42,6 +42,10 @@ _INHERITORS = re.compile(
 # PID 1 of a container may be the server itself, so a Python there protects; these only start other programs.
 _STARTERS = re.compile(r"supervisord|jupyter(-lab|-notebook|hub)?|crond?")
 _PYTHON = re.compile(r"python.*|pypy.*|pt_.*|vllm|sglang|ray.*")
+# Without pam_systemd, what is started over SSH or by cron stays in the daemon's own unit.
+_SESSION_UNITS = re.compile(
+    r"(sshd?|dropbear|(serial-|console-|container-)?getty|container-shell|crond?|atd|user)(@.*)?\.service"
+)
 _RUNTIME_ADVICE = {
     "docker": "docker stop {}",
     "podman": "podman stop {}",
@@ -116,9 +120,11 @@ def _owner_of_place(process: Process, around: Surroundings) -> str:
         what = "job" if process.runtime == "slurm" else "container"
         state = around.containers.get(process.container, "may still exist")
         return f"it is in {what} {process.container[:12]}, which {state}" + (f" ({advice})" if advice else "")
-    # Scopes have no process of their own: they last as long as anybody is in them.
+    # Scopes have no process of their own: they last as long as anybody is in them. Neither do the services
+    # that let people in own what these have started.
     around_us = not around.systemd and process.unit == around.own.unit
-    if process.unit is not None and process.unit.endswith(".service") and not around_us:
+    is_session = _SESSION_UNITS.fullmatch(process.unit or "")
+    if process.unit is not None and process.unit.endswith(".service") and not (around_us or is_session):
         state = around.units.get((process.manager, process.unit), UNKNOWN)
         if state not in _ENDED_UNIT_STATES:
             whose = "" if process.manager == "system" else f" of user {process.manager}"

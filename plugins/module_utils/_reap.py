@@ -143,7 +143,7 @@ def _problems(reaped: Reaped) -> Iterable[str]:
         yield f"pid {pid} was not ended: {spared[pid][1]}"
     titles = {target.pid: short(target.title) for target in reaped.plan.selection.targets}
     for pid, ending in failures(reaped.endings).items():
-        yield f"pid {pid} ({titles[pid]}) was not ended: it {ending.reason}"
+        yield f"pid {pid} ({titles[pid]}) was not ended: {ending.reason}"
     report = reaped.plan.look.report
     if reaped.endings and reaped.settled is None:
         state = report.message if report.status == OK else f"{report.message}. {report.remedy}"

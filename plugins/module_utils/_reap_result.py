@@ -52,7 +52,7 @@ def user_name(uid: int) -> str:
 def listed(planned: Plan, boot_time: int | None) -> dict[str, Any]:
     """Return what was seen, with nothing ended."""
     look = planned.look
-    return {
+    result: dict[str, Any] = {
         "status": look.report.status,
         "message": look.report.message,
         "complete": look.complete,
@@ -68,6 +68,7 @@ def listed(planned: Plan, boot_time: int | None) -> dict[str, Any]:
         "removed_shared_memory": [],
         "reboot_required": False,
     }
+    return {**result, "summary": [_line(process) for process in result["processes"]]}
 
 
 def _describe(holder: Holder, boot_time: int | None) -> dict[str, Any]:
@@ -124,7 +125,13 @@ def _with_outcomes(planned: Plan, outcomes: Outcomes, boot_time: int | None) -> 
     result["processes"] += [_describe(_as_holder(target), boot_time) for target in relatives]
     for process in result["processes"]:
         process["outcome"], process["outcome_reason"], process["signals"] = found[process["pid"]]
-    return result
+    return {**result, "summary": [_line(process) for process in result["processes"]]}
+
+
+def _line(process: Mapping[str, Any]) -> str:
+    said = f"{process['outcome']}, {process['outcome_reason']}" if process["outcome"] else process["reason"]
+    owner = f", {process['user']}" if process["user"] else ""
+    return f"{process['title'] or process['driver_name']} (pid {process['pid']}{owner}): {said}"
 
 
 def _as_holder(process: Process) -> Holder:

@@ -239,6 +239,13 @@ processes:
       description: The signals that it was sent.
       type: list
       elements: str
+summary:
+  description: One line for each process, with its outcome, or why it was classified so.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - 'VLLM::EngineCore (pid 1060, inference): ended, it went after SIGTERM'
 orphans:
   description: The pids of orphans.
   returned: always

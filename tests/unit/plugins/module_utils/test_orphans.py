@@ -144,6 +144,11 @@ def test_no_orphans(tables: Any, table: str) -> None:
         # A scope has no process of its own: it is there because of the orphan.
         ("unit=session-3.scope", {"units": {("system", "session-3.scope"): "active"}}, True, "is gone"),
         ("unit=tmux-spawn-1.scope manager=1000", {}, True, "is gone"),
+        # Neither has what a login left: without pam_systemd it is in the unit of the daemon.
+        ("unit=ssh.service", {"units": {("system", "ssh.service"): "active"}}, True, "is gone"),
+        ("unit=sshd@7-10.0.0.1.service", {}, True, "is gone"),
+        ("unit=cron.service", {"units": {("system", "cron.service"): "active"}}, True, "is gone"),
+        ("unit=my-ssh.service", {"units": {("system", "my-ssh.service"): "active"}}, False, "is active"),
         # Without a systemd here, the unit around this container is not one that could be asked.
         ("unit=a.service", {"own": Place(unit="a.service"), "systemd": False}, True, "is gone"),
         ("unit=a.service", {"own": Place(unit="b.service"), "systemd": False}, False, "unknown"),
