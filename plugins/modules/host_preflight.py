@@ -184,7 +184,9 @@ facts:
       description: V(systemd) or V(supervisor), what V(auto) comes to.
       type: str
     engine:
-      description: Release, version, variant, distribution, and whether it is installed already.
+      description:
+        - Name, release, version, variant, distribution; whether it is C(installed), and where (C(path));
+          whether it is C(ready), so that M(firsttoken.serving.engine_release) would find nothing to do.
       type: dict
     server:
       description:
@@ -212,6 +214,7 @@ facts:
 """
 
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -278,7 +281,9 @@ def settings_of(options: dict[str, Any]) -> Settings:
                 what, why = "it is no list of texts", "packages are looked for there"
                 remedy = "give a list of directories or URLs"
                 problems.append(Problem("variables", ERROR, variable, value, what, why, remedy))
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in options.items()
+    }
     return Settings(**values, variable_problems=tuple(problems), left_out=tuple(left_out))
 
 
@@ -288,7 +293,7 @@ def main() -> None:
     timeout_s, fail_on_error = options.pop("timeout_s"), options.pop("fail_on_error")
     settings = settings_of(options)
     hide_passwords(module, settings)
-    engine, host = collect(settings, run, fetcher(timeout_s))
+    engine, host = collect(settings, run, partial(fetcher, timeout_s))
     problems = find_problems(settings, engine, host)
     errors = len(only(problems, ERROR))
     result = {

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Callable
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import InstallSpec
@@ -55,24 +56,32 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._release_instal
 from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
 
 
-def collect(settings: Settings, run: Run, fetch: Fetch) -> tuple[Engine, Host]:
-    """Look at everything that the checks judge. Slow questions are asked only where their answer matters."""
+def collect(settings: Settings, run: Run, open_index: Callable[[str], Fetch]) -> tuple[Engine, Host]:
+    """Look at everything that the checks judge. Slow questions are asked only where their answer matters.
+
+    ``open_index`` gives what gets pages of an index, for a file of certificates to trust.
+    """
     host = _base(read_gpus(run), machine.nvidia_devices())
     engine, spec = describe_engine(settings, host)
     server = plan_server(settings, engine, host)
     installer = _installer(settings, spec, run) if spec else None
-    engine = replace(engine, installed=installer is not None and not installer.flaw())
+    installed = installer is not None and not installer.flaw()
+    engine = replace(engine, installed=installed)
     sources = merged(
         Sources(settings.index_url, settings.extra_index_urls, settings.find_links),
         configured(os.environ, Path.home()),
     )
     if not engine.installed and engine.distribution:
+        fetch = open_index(sources.certificates)
         found = _search(engine, sources, fetch)
         engine = replace(
             engine, requires_python=engine.requires_python or found.requires_python(engine.version)
         )
         host = replace(host, index=found, torch=_search_torch(settings, engine, sources, fetch))
     python = read_python(settings.engine_python, run)
+    if installer is not None and installed:
+        ready = installer.is_current() and not installer.made_from_another(python)
+        engine = replace(engine, path=str(installer.path), ready=ready)
     if not fits(python, engine.requires_python):
         python = replace(python, others=other_interpreters(run))
     host = replace(

@@ -120,6 +120,8 @@ class Engine:
     system_packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     torch: Mapping[str, Any] = field(default_factory=dict)  # {requirement, version, index_url}
     installed: bool = False
+    path: str = ""  # of an installed release
+    ready: bool = False  # whether nothing at all is left to do for it
 
     @property
     def torch_version(self) -> str:

