@@ -142,6 +142,7 @@ class Server:
     user: str = ""  # of the workers; empty where nginx is not started by root
     certificate: str = ""
     certificate_key: str = ""
+    certificate_digest: str = ""  # so that a renewed certificate is another configuration
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,7 @@ def _tls(server: Server) -> str:
     if not server.certificate:
         return ""
     return (
+        f"        # sha256 {server.certificate_digest}\n"
         f"        ssl_certificate {_quoted(server.certificate)};\n"
         f"        ssl_certificate_key {_quoted(server.certificate_key)};\n"
         "        ssl_protocols TLSv1.2 TLSv1.3;\n"

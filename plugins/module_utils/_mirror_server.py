@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import shutil
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Callable
 
-from ansible_collections.firsttoken.serving.plugins.module_utils import _files, _system_packages
+from ansible_collections.firsttoken.serving.plugins.module_utils import _access, _files, _system_packages
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run, run
 from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_hub import MirrorError
 from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_nginx import (
@@ -47,6 +48,21 @@ def worker_user(wanted: str) -> str:
     if wanted and wanted not in known:
         raise MirrorError(f"user: there is no user {wanted!r} on this host")
     return wanted or next(user for user in (*_USERS, "root") if user in known)
+
+
+def check_reachable(root: Path, user: str) -> None:
+    """Raise MirrorError where nginx's workers could not enter the directory of the tree."""
+    if not user:
+        return
+    reader = _access.reader(user)
+    for directory in (root, *root.parents):
+        if directory.is_dir() and not _access.allows(directory.stat(), reader, 1):
+            raise MirrorError(f"root: {directory} cannot be entered by user {user}, whom nginx runs as")
+
+
+def digest(path: str) -> str:
+    """Return the hash of a certificate; empty where there is none. Raises OSError."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
 
 
 def install(os_family: str, policy: str, proxy: str, do: Run = run) -> None:

@@ -69,7 +69,7 @@ options:
   root:
     description: Directory of the tree, of the known hashes, and of nginx's own files.
     type: path
-    default: /var/lib/inference/mirror
+    default: /var/lib/model-mirror
   config_dir:
     description: Directory of C(nginx.conf) and C(authorization.conf).
     type: path
@@ -182,7 +182,7 @@ models:
       description: What keeps files from being published, by file.
       type: dict
     too_large:
-      description: The files of more than 50 GB, which huggingface_hub downloads by xet alone, and so not from here.
+      description: The files of more than 50 GB, which huggingface_hub does not download over plain HTTP.
       type: list
       elements: str
     not_hashed:
@@ -212,7 +212,7 @@ run_directory:
   description: The directory of nginx's own files, among them C(nginx.pid).
   returned: success
   type: str
-  sample: /var/lib/inference/mirror/run
+  sample: /var/lib/model-mirror/run
 actions:
   description: What was done, or would be.
   returned: success
@@ -265,6 +265,7 @@ class ModelMirror:
         """Publish, or say what would be published."""
         _check(self.params)
         user = _mirror_server.worker_user(self.params["user"])
+        _mirror_server.check_reachable(self.root, user)
         publications = [self._publication(model, user) for model in self.params["models"]]
         _mirror_hub.check_unique([item for item in publications if item is not None])
         nginx = _mirror_server.find(self.params["nginx"]) or self._install()
@@ -292,7 +293,7 @@ class ModelMirror:
             lines = "; ".join(f"{file} {text}" for file, text in sorted(source.problems.items())[:10])
             raise MirrorError(
                 f"{source.directory} cannot be published as {repository}: {lines}. Complete it, or publish "
-                "what is whole with allow_incomplete",
+                "what is whole with allow_incomplete; what cannot be read, another user can",
                 problems=source.problems,
             )
         files = tuple(source.files[name] for name in sorted(source.files))
@@ -337,8 +338,9 @@ class ModelMirror:
             self.params["host"],
             self.params["port"],
             user,
-            self.params["tls_certificate"] or "",
-            self.params["tls_certificate_key"] or "",
+            self.params["tls_certificate"],
+            self.params["tls_certificate_key"],
+            _mirror_server.digest(self.params["tls_certificate"]),
         )
 
         def render(run_directory: str) -> str:
@@ -426,8 +428,8 @@ def warnings(models: list[dict[str, Any]], params: Parameters) -> list[str]:
         if model["problems"]
     ]
     texts += [
-        f"{model['repository']}: {', '.join(model['too_large'])} is larger than 50 GB, which huggingface_hub does "
-        "not download over plain HTTP"
+        f"{model['repository']}: {', '.join(model['too_large'])} has more than 50 GB, which huggingface_hub "
+        "does not download over plain HTTP"
         for model in models
         if model["too_large"]
     ]
@@ -484,7 +486,7 @@ def main() -> None:
                     "names": {"type": "list", "elements": "str", "default": [_mirror_hub.DEFAULT_REVISION]},
                 },
             },
-            "root": {"type": "path", "default": "/var/lib/inference/mirror"},
+            "root": {"type": "path", "default": "/var/lib/model-mirror"},
             "config_dir": {"type": "path", "default": "/etc/inference/mirror"},
             "host": {"type": "str", "default": "0.0.0.0"},  # noqa: S104  (a mirror is for other hosts)
             "port": {"type": "int", "default": 8090},

@@ -560,7 +560,12 @@ def test_configuration_that_nginx_refuses_changes_nothing(mirror: Mirror, model:
     mirror.publish(entry)
     before = {path: path.read_bytes() for path in (mirror.root / "config").iterdir()}
     missing = str(place / "missing.pem")
-    result = mirror.publish(entry, tls_certificate=missing, tls_certificate_key=missing)
-    assert result["failed"] and missing in result["msg"]
+    for wrong in (
+        {"tls_certificate": missing, "tls_certificate_key": missing},
+        {"host": "no.such.host.invalid"},
+    ):
+        result = mirror.publish(entry, **wrong)
+        assert result["failed"] and (missing in result["msg"] or "nginx refuses" in result["msg"])
+        mirror.options.clear()
     assert {path: path.read_bytes() for path in (mirror.root / "config").iterdir()} == before
     assert mirror.request(f"/{REPOSITORY}/resolve/main/config.json")[0] == 200

@@ -19,7 +19,7 @@ def shown() -> list[str]:
     return re.sub(r"\x1b\[[\d;]*m|^\S+ \S+ p=\d+ u=\S+ n=ansible \S+\| ", "", log, flags=re.M).splitlines()
 
 
-@pytest.mark.parametrize("path", ["/etc/inference", "/var/lib/inference", "/usr/sbin/nginx"])
+@pytest.mark.parametrize("path", ["/etc/inference", "/var/lib/model-mirror", "/usr/sbin/nginx"])
 def test_nothing_is_there(host: Host, path: str) -> None:
     assert not host.file(path).exists
 

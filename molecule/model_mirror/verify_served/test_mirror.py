@@ -86,7 +86,7 @@ def test_secret_is_in_one_file(host: Host) -> None:
     """Of root alone; in no command line, no other file, no journal and no output of Ansible."""
     file = host.file("/etc/inference/mirror/authorization.conf")
     assert (file.user, file.mode) == ("root", 0o600)
-    found = host.run(f"grep -rl {TOKEN[3:]} /etc /var/lib/inference /run 2>/dev/null")
+    found = host.run(f"grep -rl {TOKEN[3:]} /etc /var/lib/model-mirror /run 2>/dev/null")
     assert found.stdout.splitlines() == [file.path]
     for process in host.process.filter(comm="nginx"):
         assert TOKEN[3:] not in host.check_output(
@@ -97,8 +97,6 @@ def test_secret_is_in_one_file(host: Host) -> None:
 
 
 def test_weights_are_linked_to(host: Host) -> None:
-    sizes = host.check_output("du -s --block-size=1K /var/lib/inference/mirror").split()[0]
+    sizes = host.check_output("du -s --block-size=1K /var/lib/model-mirror").split()[0]
     assert int(sizes) < 1024
-    assert (
-        host.run("find /var/lib/inference/mirror/generations -name '*.safetensors' -not -type l").stdout == ""
-    )
+    assert host.run("find /var/lib/model-mirror/generations -name '*.safetensors' -not -type l").stdout == ""
