@@ -30,6 +30,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._download_failu
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._download_job import XET_SUFFIX
 from ansible_collections.firsttoken.serving.plugins.module_utils._hub import RemoteFile
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import redact
 
 # Of huggingface_hub's 10 MB a slow line would show nothing for minutes, and a kill would lose as much a file.
 _CHUNK = 256 << 10
@@ -172,6 +173,7 @@ def downloader(work: dict[str, Any]) -> Fetch:
 
 
 def _check_metadata(found: Any, file: RemoteFile, url: str) -> None:
+    url = redact(url)
     if found.commit_hash is None:
         text = f"{url} is answered without X-Repo-Commit: a proxy's web page, or no Hub"
         raise DownloadError(Failure(failures.NOT_A_HUB, text, file.path))

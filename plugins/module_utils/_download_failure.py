@@ -39,7 +39,8 @@ FORBIDDEN, PROXY_LOGIN, WEB_PAGE, NOT_A_HUB, CERTIFICATE = (
 NO_SPACE, NO_INODES, NOT_WRITABLE = "no_space", "no_inodes", "not_writable"
 CORRUPT_UPSTREAM, CORRUPT = "corrupt_upstream", "corrupt"
 SOURCE, CLIENT, JOB_LOST = "source", "client", "job_lost"
-PASSING = frozenset({STALL, RATE_LIMIT, SERVER, NETWORK, INCOMPLETE, CRASH})
+# A file that was listed and is not found is one that a mirror does not have yet.
+PASSING = frozenset({STALL, RATE_LIMIT, SERVER, NETWORK, INCOMPLETE, CRASH, NO_FILE})
 # What another source does not help with.
 OF_THIS_HOST = frozenset({NO_SPACE, NO_INODES, NOT_WRITABLE, CLIENT})
 
@@ -51,7 +52,7 @@ _KIND_BY_CODE = {"GatedRepo": GATED, "RevisionNotFound": NO_REVISION, "EntryNotF
 _KIND_BY_STATUS = {401: NO_TOKEN_ACCESS, 403: FORBIDDEN, 404: NOT_FOUND, 407: PROXY_LOGIN}
 _ADVICE = {
     NO_REVISION: "the repository has no such revision; look at revision",
-    NO_FILE: "the revision has no such file",
+    NO_FILE: "it has no such file of this revision, or not yet",
     BAD_TOKEN: "the token is not valid; look at token or token_file",
     NO_TOKEN_ACCESS: "it does not exist, or is private and the token (token, token_file) does not open it",
     FORBIDDEN: "the token may lack the permission to read this repository",
@@ -118,6 +119,7 @@ def of_response(url: str, status: int, headers: Mapping[str, str], body: bytes) 
     """
     if status >= HTTPStatus.MULTIPLE_CHOICES:
         return of_status(url, status, headers, body)
+    url = _public(url)
     if body.lstrip()[:16].lower().startswith(_HTML):
         return Failure(
             WEB_PAGE,
@@ -130,6 +132,7 @@ def of_response(url: str, status: int, headers: Mapping[str, str], body: bytes) 
 
 def of_status(url: str, status: int, headers: Mapping[str, str], body: bytes = b"") -> Failure:
     """Tell what an HTTP status of 300 and more means."""
+    url = _public(url)
     code, said = headers.get("x-error-code", ""), headers.get("x-error-message", "")
     said = f" ({said})" if said else ""
     web_page = body.lstrip()[:16].lower().startswith(_HTML) and not code
@@ -161,7 +164,7 @@ def of_exception(name: str, text: str, status: int = 0, headers: Mapping[str, st
         status: of the answer that it carries, 0 where it carries none.
         headers: of that answer, with lower-case names.
     """
-    line = " ".join(text.split())[:400]
+    line = _public(" ".join(text.split()))[:400]
     if status >= HTTPStatus.MULTIPLE_CHOICES:
         return of_status(line, status, headers or {})
     for names, pattern, kind, advice in _EXCEPTIONS:
@@ -209,3 +212,8 @@ def _gated(status: int) -> str:
     if status == HTTPStatus.FORBIDDEN:
         return "the repository is gated and the token's account was not let in; accept its licence there"
     return "the repository is gated; give the token of an account that has accepted its licence (token)"
+
+
+def _public(text: str) -> str:
+    """Take users and passwords out of the addresses in a text."""
+    return re.sub(r"(?<=://)[^/@\s]+@", "", text)

@@ -149,6 +149,17 @@ class Job:
             else:
                 yield handle.fileno()
 
+    def promised(self) -> int:
+        """Bytes that the other downloads below this root are yet to bring."""
+        total = 0
+        for state_file in self.work.parent.glob("*/state.json"):
+            if state_file.parent != self.work:
+                with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                    other = Job.at(state_file.parent)
+                    state = other.state() if other.is_running() else {}
+                    total += int(state.get("total", 0)) - int(state.get("there", 0))
+        return total
+
     def is_running(self) -> bool:
         """Whether a process holds the job."""
         if not (self.work / "lock").exists():

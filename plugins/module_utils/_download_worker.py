@@ -10,6 +10,7 @@ somebody has to do something; any other end is an accident, after which it is st
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -46,6 +47,7 @@ CLIENT = "client"
 _TICK_S = 1.0
 _LOCK_WAIT_S = 15.0
 _RATE_WINDOW = 15
+_RESERVE_BYTES = 256 << 10
 _REFETCHES = 2  # of one file whose content was wrong
 
 
@@ -57,6 +59,7 @@ class Worker:
         self.wanted = selected(job.listing() or [], settings.include, settings.exclude)
         self.verifier = Verifier(job.files, settings.verify, Memory(job.verified))
         self.endpoints = list(settings.endpoints)
+        self.reserve = job.work / "reserve"
         self.xet, self.stalls = settings.xet, 0
         self.fruitless: list[Failure] = []
         self.wrong: dict[str, list[Finding]] = {}
@@ -64,9 +67,18 @@ class Worker:
         self.told: dict[str, Any] = {"started_at": time.time(), "pid": os.getpid(), "fetched": 0}
 
     def run(self) -> int:
-        """Go on until every file is proven or nothing helps; the exit status. Raises OSError."""
-        for place in (self.job.files, self.job.partial):
-            place.mkdir(parents=True, exist_ok=True)
+        """Go on until every file is proven or nothing helps; the exit status."""
+        try:
+            for place in (self.job.files, self.job.partial):
+                place.mkdir(parents=True, exist_ok=True)
+            self.reserve.write_bytes(bytes(_RESERVE_BYTES))
+            return self.go_on()
+        except OSError as exc:
+            name = errno.errorcode.get(exc.errno or 0, type(exc).__name__)
+            return self.give_up(self.failed(failures.of_exception(name, str(exc))))
+
+    def go_on(self) -> int:
+        """Fetch, prove and wait in turn; the exit status. Raises OSError."""
         while True:
             now = self.look()
             failure = self.room(now) or (self.fetch(now) if now.missing else None) or self.prove()
@@ -91,7 +103,7 @@ class Worker:
 
     def failed(self, failure: Failure) -> Failure:
         self.fruitless.append(failure)
-        print(f"{failure.kind}: {failure.text}", file=sys.stderr, flush=True)
+        _log(f"{failure.kind}: {failure.text}")
         return failure
 
     # -- fetching --------------------------------------------------------------------------------------------
@@ -204,7 +216,7 @@ class Worker:
         place = self.job.aside / path
         place.parent.mkdir(parents=True, exist_ok=True)
         (self.job.files / path).replace(place)
-        print(f"{path} {finding.text}; set aside as {place}", file=sys.stderr, flush=True)
+        _log(f"{path} {finding.text}; set aside as {place}")
         return None
 
     # -- telling ---------------------------------------------------------------------------------------------
@@ -230,7 +242,11 @@ class Worker:
             failure={},
         )
         self.told.update(more)
-        self.job.write_state(self.told)
+        try:
+            self.job.write_state(self.told)
+        except OSError as exc:  # a full disk is the client's to report
+            if exc.errno not in (errno.ENOSPC, errno.EDQUOT) or phase in jobs.FINAL:
+                raise
         return now.there, _blocks(self.job.partial)
 
     def wait(self, failure: Failure, step: Step) -> None:
@@ -245,7 +261,8 @@ class Worker:
     def finish(self) -> int:
         shutil.rmtree(self.job.partial, ignore_errors=True)
         shutil.rmtree(self.job.aside, ignore_errors=True)
-        self.job.token.unlink(missing_ok=True)
+        for path in (self.job.token, self.reserve):
+            path.unlink(missing_ok=True)
         self.verifier.memory.save()
         self.tell(jobs.FINISHED)
         self.job.finished.touch()
@@ -258,12 +275,20 @@ class Worker:
         left = self.endpoints.pop(0)
         self.fruitless.clear()
         self.wrong.clear()
-        print(f"goes on at {self.endpoints[0]}, away from {left}", file=sys.stderr, flush=True)
+        _log(f"goes on at {self.endpoints[0]}, away from {left}")
         return True
 
     def give_up(self, failure: Failure) -> int:
+        """Say why; on a full disk in the room that was kept for it. What has come stays."""
+        self.reserve.unlink(missing_ok=True)
         self.tell(jobs.FAILED, failure=failure.as_dict())
         return GAVE_UP
+
+
+def _log(text: str) -> None:
+    """Say it in the log, which may stand on the disk that is full."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _blocks(directory: Path) -> int:
@@ -291,6 +316,6 @@ def main() -> int:
             if held is not None:
                 return Worker(job, settings, held, [sys.executable, "-I", "-B", sys.argv[0]]).run()
         if time.monotonic() > deadline:
-            print("another process runs this download", file=sys.stderr)
+            _log("another process runs this download")
             return 0
         time.sleep(_TICK_S)

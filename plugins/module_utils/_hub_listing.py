@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import os
 import re
@@ -23,6 +24,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._download_failu
     of_exception,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._hub import RemoteFile
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
+    redact,
+    user_and_password,
+)
 
 _TIMEOUT_S = 30.0
 _ANSWER_BYTES = 64 << 20
@@ -100,10 +105,14 @@ def _get(url: str, token: str) -> tuple[Any, Mapping[str, str]]:
 
 def _get_once(url: str, token: str) -> tuple[Any, Mapping[str, str]]:
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url} is no http or https address; look at endpoints")
-    request = Request(url, headers={"User-Agent": "firsttoken.serving", "Accept": "application/json"})  # noqa: S310
+        raise ValueError(f"{redact(url)} is no http or https address; look at endpoints")
+    request = Request(redact(url), headers={"User-Agent": "firsttoken.serving", "Accept": "application/json"})  # noqa: S310
     if token:  # it is for this server alone, not for one that it redirects to
         request.add_unredirected_header("Authorization", f"Bearer {token}")
+    elif user_and_password(url)[0]:
+        pair = ":".join(part or "" for part in user_and_password(url))
+        basic = base64.b64encode(pair.encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {basic}")
     try:
         try:
             answer = build_opener().open(request, timeout=_TIMEOUT_S)

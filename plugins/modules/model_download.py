@@ -367,19 +367,23 @@ class ModelDownload:
         now = self.plan(job, wanted)
         was_done = done = self.is_done(job, wanted)
         if not done and not self.params["follow"] and not runner.runs():
-            self.check_room(now)
+            self.check_room(job, now)
             if not check_mode:
                 self.start(job, runner, listing)
         if not check_mode and not done:
             done = self.follow(job, runner, wanted)
+        elif not check_mode and not runner.runs():
+            runner.stop()  # it was done while nobody looked
         changed = not was_done or self.params["follow"]
         return self.result(job, now, done=done, changed=changed)
 
     def is_done(self, job: Job, wanted: list[_hub.RemoteFile]) -> bool:
         return proven(wanted, job.files, self.params["verify"], Memory(job.verified))
 
-    def check_room(self, now: Plan) -> None:
-        failure = lack_of_room(now, *free(self.root), f"root {self.root}")
+    def check_room(self, job: Job, now: Plan) -> None:
+        """Raise DownloadError when it will not fit beside what other downloads bring."""
+        free_bytes, free_inodes = free(self.root)
+        failure = lack_of_room(now, free_bytes - job.promised(), free_inodes, f"root {self.root}")
         if failure is not None:
             raise DownloadError(failure)
 

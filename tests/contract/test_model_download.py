@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -277,6 +278,30 @@ def test_what_will_not_fit_is_not_begun(host: Host, monkeypatch: pytest.MonkeyPa
     assert "lacking" in failed["msg"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_disk_that_fills_is_named_and_nothing_is_lost(host: Host, client: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(host.root)], check=True)
+    try:
+        (host.root / ".download").mkdir()
+        (host.root / ".download" / client.name).symlink_to(client)
+        host.hub.rate = 3e6
+        host.look(wait_s=0)
+        host.until(lambda: sum(host.job.partial_sizes().values()) > host.hub.total / 4)
+        filler = host.root / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        failed = host.bring()
+        assert failed["kind"] == "no_space", failed
+        filler.unlink()
+        host.hub.rate = 0
+        assert host.bring()["done"]
+        assert host.contents() == host.hub.published
+        assert host.hub.sent <= 1.1 * host.hub.total
+    finally:
+        subprocess.run(["umount", "-l", str(host.root)], check=True)
+
+
 def test_patterns_choose_files_and_what_was_chosen_before_is_kept(host: Host) -> None:
     assert host.bring(exclude=["*.safetensors"])["done"]
     assert set(host.contents()) == {"config.json", "tokenizer/vocab.txt"}
@@ -322,6 +347,33 @@ def test_a_mirror_that_fails_is_left_for_the_next_endpoint(host: Host) -> None:
         other.server.shutdown()
         other.server.server_close()
     assert host.contents() == host.hub.published
+
+
+def test_a_mirror_that_has_a_shard_only_later_is_waited_for(host: Host) -> None:
+    late: list[float] = []
+
+    def missing(request: Any, hub: Hub) -> bool:
+        if SHARDS[1] not in request.path or (late and time.monotonic() > late[0] + 3):
+            return False
+        late.append(time.monotonic())
+        request.fail(404, "EntryNotFound", "Entry not found")
+        return True
+
+    host.hub.answer = missing
+    assert host.bring()["done"]
+    assert host.hub.sent == host.hub.total
+
+
+def test_the_password_of_a_mirror_is_used_and_never_shown(host: Host) -> None:
+    with_password = host.hub.endpoint.replace("://", "://reader:quiet-heron@")
+    assert host.bring(endpoints=[with_password])["done"]
+    assert {authorization for *_rest, authorization in host.hub.requests} == {
+        "Basic cmVhZGVyOnF1aWV0LWhlcm9u"
+    }
+    host.hub.answer = lambda request, hub: not request.fail(403)
+    failed = host.bring(endpoints=[with_password], revision="other")
+    assert failed["kind"] == "forbidden"
+    assert "quiet-heron" not in json.dumps(failed)
 
 
 def test_a_directory_is_copied(host: Host, tmp_path: Path) -> None:
