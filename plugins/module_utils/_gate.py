@@ -169,20 +169,10 @@ def _too_little(planned: Plan, gpus: Sequence[GPU], needs: Needs, free: dict[int
     return "; ".join(said)
 
 
-def make_devices(run: Callable[..., object], nodes: Collection[str]) -> str:
-    """Have the driver's own tool make the nodes that are not there; needs root."""
-    if "nvidia-uvm" in nodes and "nvidiactl" in nodes:
-        return "all device nodes are there"
-    run(["nvidia-modprobe", "-c", "0", "-u"], timeout_s=60.0)
-    return "asked nvidia-modprobe for the device nodes"
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     found = argparse.ArgumentParser(prog="gpu-gate", description=(__doc__ or "").split("\n")[0])
-    found.add_argument(
-        "--make-devices", action="store_true", help="make device nodes that are missing (root)"
-    )
+    found.add_argument("--exec", action="store_true", help="become the server after the passage")
     found.add_argument("--engine", default="vllm", help="engine whose orphans may be ended")
     found.add_argument("--user", default=str(os.geteuid()), help="user whose orphans may be ended")
     found.add_argument("--gpus", help="indexes or UUIDs as in CUDA_VISIBLE_DEVICES, or all")
@@ -198,18 +188,18 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Pass or refuse; print one line."""
     options = parser().parse_args(argv)
-    if options.make_devices:
-        print(f"gpu-gate: {make_devices(run_command, _device_names())}")
-        return GO
+    if options.exec and not options.command:
+        parser().error("--exec needs the server's command line, after --")
     try:
-        gate = _gate(options)
-        print(f"gpu-gate: {gate.passage()}", flush=True)
+        print(f"gpu-gate: {_gate(options).passage()}", flush=True)
     except (UnknownEngineError, LookupError) as exc:
         print(f"gpu-gate: {exc}", file=sys.stderr)
         return USAGE
     except (RefusedError, NeedsError) as exc:
         print(f"gpu-gate: refuses the start: {exc}", file=sys.stderr)
         return REFUSE
+    if options.exec:
+        os.execvp(options.command[0], options.command)  # noqa: S606  (the user's own server)
     return GO
 
 

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import contextlib
+import importlib.util
 import io
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 _PREFIX = "ansible_collections.firsttoken.serving.plugins.module_utils"
 _MAIN = "import sys\n\nfrom {module} import main\n\nsys.exit(main())\n"
@@ -21,7 +22,8 @@ _MODE = 0o100644 << 16
 def pack(module: str, interpreter: str, source_of: Callable[[str], str]) -> bytes:
     """Return a program that calls ``main()`` of ``module`` with all of the collection that it imports.
 
-    ``source_of`` gives the source of a module by its full name; ``interpreter`` is the path of a Python.
+    ``source_of`` gives the source of a module by its full name, or raises ImportError; ``interpreter`` is the
+    path of a Python.
     """
     sources = dict(_closure(f"{_PREFIX}.{module}", source_of))
     files = {f"{name.replace('.', '/')}.py": source for name, source in sources.items()}
@@ -40,37 +42,48 @@ def pack(module: str, interpreter: str, source_of: Callable[[str], str]) -> byte
 
 
 def _closure(module: str, source_of: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    left, seen = [module], {module}
+    left, seen = [(module, source_of(module))], {module}
     while left:
-        name = left.pop()
-        source = source_of(name)
+        name, source = left.pop()
         yield (name, source)
-        for imported in imports(source):
-            if imported.startswith(_PREFIX) and imported not in seen:
-                seen.add(imported)
-                left.append(imported)
+        for names in imports(source):
+            for imported in _first_that_is(names, source_of):
+                if imported[0] not in seen:
+                    seen.add(imported[0])
+                    left.append(imported)
 
 
-def imports(source: str) -> list[str]:
-    """Return the modules that ``from MODULE import ...`` and ``import MODULE`` name."""
-    found = []
+def _first_that_is(names: Sequence[str], source_of: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return the first of the names that is a module of this collection. Raises ImportError when none is."""
+    if not names[0].startswith(_PREFIX):
+        return []
+    for name in names[:-1]:
+        with contextlib.suppress(ImportError):
+            return [(name, source_of(name))]
+    return [(names[-1], source_of(names[-1]))]
+
+
+def imports(source: str) -> list[tuple[str, ...]]:
+    """Return what is imported: for each name the modules that it can come from, the likeliest last.
+
+    ``from a.b import c`` imports the module ``a.b.c`` where there is one, else a name of ``a.b``.
+    """
+    found: list[tuple[str, ...]] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            # `from package import module` looks like `from module import name`.
-            inner = [f"{node.module}.{alias.name}" for alias in node.names if node.module == _PREFIX]
-            found += inner or [node.module]
+            found += [(f"{node.module}.{alias.name}", node.module) for alias in node.names]
         elif isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            found += [(alias.name,) for alias in node.names]
     return found
 
 
 def loaded_source(module: str) -> str:
-    """Return a module's source from where it was imported, also out of the archive that Ansible sends.
+    """Return a module's source from where it is imported from, also out of the archive that Ansible sends.
 
     Raises:
-        ImportError: when it has none there.
+        ImportError: when there is no such module, or its source is not there.
     """
-    spec = importlib.import_module(module).__spec__
+    spec = importlib.util.find_spec(module)
     loader = spec.loader if spec else None
     source = loader.get_source(module) if loader is not None and hasattr(loader, "get_source") else None
     if source is None:

@@ -48,8 +48,9 @@ EXAMPLES = r"""
   become: true
 
 # In the unit, with the command line of the server after --:
-# ExecStartPre=+/opt/inference/gpu-gate --make-devices
 # ExecStartPre=/opt/inference/gpu-gate --engine vllm -- vllm serve MODEL --tensor-parallel-size 8
+# Under another manager it can become the server itself:
+# command=/opt/inference/gpu-gate --engine vllm --exec -- vllm serve MODEL --tensor-parallel-size 8
 """
 
 RETURN = r"""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -183,10 +184,25 @@ def test_the_program_prints_one_line(
     assert words in printed.err
 
 
-@pytest.mark.parametrize(
-    ("nodes", "asked"), [(NODES, []), (["nvidiactl"], [["nvidia-modprobe", "-c", "0", "-u"]])]
-)
-def test_missing_nodes_are_made_by_the_drivers_own_tool(nodes: list[str], asked: list[list[str]]) -> None:
-    commands = []
-    module.make_devices(lambda argv, **_options: commands.append(argv), nodes)
-    assert commands == asked
+def test_it_becomes_the_server(tmp_path: Path) -> None:
+    smi = tmp_path / "smi"
+    smi.write_text(f'#!/bin/sh\n[ "$1" = -q ] && exec cat "{FIXTURES}/h200-idle.xml"; echo "0, 0, 143155"\n')
+    smi.chmod(0o755)
+    script = f"""
+import sys
+from ansible_collections.firsttoken.serving.plugins.module_utils import _gate
+_gate._device_names = lambda: {NODES}
+sys.exit(_gate.main(sys.argv[1:]))
+"""
+    options = ["--nvidia-smi", str(smi), "--exec", "--", "sh", "-c", "echo $$ serves"]
+    with subprocess.Popen([sys.executable, "-c", script, *options], stdout=-1, text=True) as child:
+        said = child.communicate()[0].splitlines()
+    assert said[0].endswith("; go")
+    assert said[1:] == [f"{child.pid} serves"]  # still the process that its manager watches
+
+
+def test_what_it_is_to_become_has_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        module.main(["--exec"])
+    assert caught.value.code == module.USAGE
+    assert "--exec needs the server's command line" in capsys.readouterr().err

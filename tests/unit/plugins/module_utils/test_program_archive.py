@@ -7,23 +7,32 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils import _program_archive as module
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import ENGINES
 
 PREFIX = "ansible_collections.firsttoken.serving.plugins.module_utils"
 MAIN = "import json\ndef main():\n    print(value)\n    return 3\n"
 SOURCES = {
     f"{PREFIX}._a": f"from {PREFIX}._b import value\n{MAIN}",
-    f"{PREFIX}._b": f"def late():\n    from {PREFIX} import _c\n\n\nvalue = 'packed'\n",
+    f"{PREFIX}._b": f"def late():\n    from {PREFIX} import _c\n    from {PREFIX}._c import N\nvalue = 'packed'\n",
     f"{PREFIX}._c": f"import {PREFIX}._a\nfrom . import _never\n",
 }
 
 
+def source_of(name: str, **changed: str) -> str:
+    try:
+        return {**SOURCES, **{f"{PREFIX}.{key}": value for key, value in changed.items()}}[name]
+    except KeyError:
+        raise ImportError(name) from None
+
+
 def test_it_runs_with_nothing_but_python(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_bytes(module.pack("_a", sys.executable, SOURCES.__getitem__))
+    program.write_bytes(module.pack("_a", sys.executable, source_of))
     program.chmod(0o755)
     done = subprocess.run(["env", "-i", str(program)], capture_output=True, text=True, cwd="/", check=False)
     assert (done.returncode, done.stdout, done.stderr) == (3, "packed\n", "")
@@ -36,11 +45,10 @@ def test_it_runs_with_nothing_but_python(tmp_path: Path) -> None:
 
 
 def test_the_same_sources_give_the_same_bytes() -> None:
-    first, second = (module.pack("_a", "/usr/bin/python3", SOURCES.__getitem__) for _ in range(2))
+    first, second = (module.pack("_a", "/usr/bin/python3", source_of) for _ in range(2))
     assert first == second
     assert first.startswith(b"#!/usr/bin/python3\n")
-    other = {**SOURCES, f"{PREFIX}._c": "changed = True\n"}
-    assert module.pack("_a", "/usr/bin/python3", other.__getitem__) != first
+    assert module.pack("_a", "/usr/bin/python3", partial(source_of, _c="changed = True\n")) != first
 
 
 def test_a_source_that_is_missing_is_an_error() -> None:
@@ -51,6 +59,8 @@ def test_a_source_that_is_missing_is_an_error() -> None:
 def test_nothing_of_ansible_goes_into_the_gate() -> None:
     packed = dict(module._closure(f"{PREFIX}._gate", module.loaded_source))
     assert f"{PREFIX}._ending" in packed
-    imported = {name.split(".")[0] for source in packed.values() for name in module.imports(source)}
+    imported = {names[-1].split(".")[0] for source in packed.values() for names in module.imports(source)}
     assert "ansible" not in imported
-    assert imported - {"ansible_collections"} <= set(sys.stdlib_module_names)
+    # An engine's own parser is asked in the engine's own Python.
+    engines = {engine.import_name for engine in ENGINES.values()}
+    assert imported - {"ansible_collections"} - engines <= set(sys.stdlib_module_names)
