@@ -72,6 +72,12 @@ _value:
     secrets:
       description: The variables that nobody may see.
       type: dict
+    gate:
+      description: >-
+        The program that every start passes first (M(firsttoken.serving.gpu_gate)), with its options; empty for
+        none.
+      type: list
+      elements: str
     directories:
       description: Directories to be made, in this order.
       type: list

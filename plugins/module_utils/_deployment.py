@@ -53,6 +53,8 @@ DEFAULTS: dict[str, Any] = {
     "hub_endpoint": "",
     "supervisor": "",
     "stop_command": "",
+    "gpu_gate": True,
+    "gpu_gate_timeout_s": 120,
 }
 # Settings of a server that are variables of the role as they are.
 _SETTINGS = ("host", "port", "reasoning_parser", "tool_call_parser", "kv_cache_dtype", "extra_args")
@@ -86,6 +88,7 @@ class Deployment:
     environment_file: str
     watch: list[str]  # files whose change asks for a restart
     supervisord: str  # "" under systemd
+    gate: list[str]  # the program that every start passes, with its options; empty for none
     service: dict[str, str]  # as the option service of the module completion takes it
 
 
@@ -131,8 +134,17 @@ def deployment(
         environment=engine.environment(settings),
         secrets=secrets,
         watch=[f"{release}/.release.json"],
+        gate=_gate(role, spec.engine, spec.variant),
         **_places(role, manager),
     )
+
+
+def _gate(role: Mapping[str, Any], engine: str, variant: str) -> list[str]:
+    """Return the gate's command up to ``--``, behind which the server's command line stands."""
+    if variant != "cuda" or role["gpu_gate"] in (False, "false", "False"):
+        return []
+    options = ["--engine", engine, "--timeout-s", str(role["gpu_gate_timeout_s"])]
+    return [f"{role['engine_root']}/gpu-gate", *options]
 
 
 def choose_manager(wanted: str, found: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

@@ -94,8 +94,17 @@ def test_what_a_server_with_a_gpu_does_not_bear(key: str) -> None:
 def test_the_memory_driver_is_loaded_before_a_server_that_cannot(
     variant: str, expected: list[str]
 ) -> None:  # S-11
-    service = unit(engine_variant=variant)["Service"]
+    service = unit(engine_variant=variant, gpu_gate=False)["Service"]
     assert [value for key, value in service if key == "ExecStartPre"] == expected
+
+
+@pytest.mark.parametrize("variant", ["cuda", "cpu"])
+def test_every_start_on_gpus_passes_the_gate(variant: str) -> None:  # S-11, S-14, M-03
+    service = unit(engine_variant=variant, gpu_gate_timeout_s=30, extra_args=["--seed", "$1"])["Service"]
+    last = [value for key, value in service if key == "ExecStartPre"][-1:]
+    command = dict(service)["ExecStart"]
+    gate = f"/opt/inference/gpu-gate --engine vllm --timeout-s 30 -- {command}"
+    assert last == ([gate] if variant == "cuda" else [])
 
 
 def test_dollar_and_percent_arrive() -> None:  # S-01

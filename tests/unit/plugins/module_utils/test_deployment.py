@@ -165,3 +165,25 @@ def test_filter_gives_plain_data() -> None:
     for wrong in (["x"], {"name": "a b", "manager": "systemd"}):
         with pytest.raises(AnsibleFilterError):
             server_deployment(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("variables", "gate"),
+    [
+        ({"engine_variant": "cuda"}, "/opt/inference/gpu-gate --engine vllm --timeout-s 120"),
+        (
+            {
+                "engine_variant": "cuda",
+                "engine_name": "sglang",
+                "engine_root": "/srv/e",
+                "gpu_gate_timeout_s": 5,
+                "manager": "supervisor",
+            },
+            "/srv/e/gpu-gate --engine sglang --timeout-s 5",
+        ),
+        ({"engine_variant": "cuda", "gpu_gate": False}, ""),
+        ({"engine_variant": "cpu"}, ""),
+    ],
+)
+def test_gate(variables: dict[str, Any], gate: str) -> None:
+    assert " ".join(made(**variables).gate) == gate
