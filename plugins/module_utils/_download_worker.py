@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from concurrent.futures import FIRST_COMPLETED, wait
 from pathlib import Path
 from typing import Any
 
@@ -197,9 +198,7 @@ class Worker:
                     return self.failed(failure)
             self.tell(jobs.VERIFYING)
             pending = [future for _file, _seen, future in self.verifier.running.values()]
-            if pending:
-                with contextlib.suppress(TimeoutError):
-                    pending[0].exception(timeout=_TICK_S)
+            wait(pending, timeout=_TICK_S, return_when=FIRST_COMPLETED)
         return None
 
     def set_aside(self, path: str, finding: Finding) -> Failure | None:

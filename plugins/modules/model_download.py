@@ -366,7 +366,8 @@ class ModelDownload:
         runner = Runner(job, self.manager)
         now = self.plan(job, wanted)
         was_done = done = self.is_done(job, wanted)
-        if not done and not self.params["follow"] and not runner.runs():
+        begins = not self.params["follow"] or self.was_for_another(job)
+        if not done and begins and not runner.runs():
             self.check_room(job, now)
             if not check_mode:
                 self.start(job, runner, listing)
@@ -379,6 +380,12 @@ class ModelDownload:
 
     def is_done(self, job: Job, wanted: list[_hub.RemoteFile]) -> bool:
         return proven(wanted, job.files, self.params["verify"], Memory(job.verified))
+
+    def was_for_another(self, job: Job) -> bool:
+        """Whether the last download was of other files, or proved them to another level."""
+        found, params = job.settings(), self.params
+        wanted = (tuple(params["include"]), tuple(params["exclude"]), params["verify"])
+        return found is not None and (found.include, found.exclude, found.verify) != wanted
 
     def check_room(self, job: Job, now: Plan) -> None:
         """Raise DownloadError when it will not fit beside what other downloads bring."""
@@ -458,6 +465,8 @@ class ModelDownload:
             if not runs and self.is_done(job, wanted):
                 runner.stop()
                 return True
+            if not runs and self.was_for_another(job):
+                return False  # the next look begins what is asked for
             if not runs:
                 raise DownloadError(runner.lost())
             if time.monotonic() >= deadline:

@@ -153,6 +153,14 @@ def test_a_second_run_attaches(host: Host) -> None:
     assert host.hub.sent == host.hub.total
 
 
+def test_a_run_that_wants_more_goes_on_after_the_one_it_attached_to(host: Host) -> None:
+    host.hub.rate = 4e6
+    host.look(include=["*.json", SHARDS[0]], wait_s=0)
+    assert host.bring()["done"]
+    assert host.contents() == host.hub.published
+    assert host.hub.sent == host.hub.total
+
+
 def test_a_stall_restarts_the_client_and_the_second_turns_xet_off(host: Host) -> None:
     stalled: list[str] = []
 
