@@ -4,17 +4,13 @@
 """Reads what a model directory has to publish: its whole files, with the hashes that the Hub would give them.
 
 A hash is computed once, by as many threads as there are cores, and remembered by size, mtime and inode.
-What huggingface_hub left beside its downloads says which commit the files are of, and which hash each is to
-have (2.4.0, ``_local_folder.py``, ``read_download_metadata``, for a local directory; ``blobs/HASH`` as the
-target of a link, for a cache).
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,22 +22,13 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _model,
     _safetensors,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._download_verify import identity
 from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_hub import MirrorError, PublishedFile
+from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_recorded import Recorded, Records
 
 _CHUNK_BYTES = 4 << 20
-_BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_CLOCK_S = 1.0  # what huggingface_hub allows between a file's mtime and the time it recorded
-_RECORD_LINES = 3
 
-Known = dict[str, dict[str, Any]]  # real path -> size, mtime_ns, inode, etag
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What the client that downloaded a file wrote down about it; empty where it did not."""
-
-    etag: str = ""
-    commit: str = ""
+Known = dict[str, dict[str, Any]]  # real path -> identity, etag
 
 
 @dataclass
@@ -52,7 +39,8 @@ class Source:
     files: dict[str, PublishedFile] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     unhashed: list[str] = field(default_factory=list)  # whole, and not hashed because nothing is to be done
-    commits: list[str] = field(default_factory=list)
+    commit: str = ""  # of the directory
+    commits: list[str] = field(default_factory=list)  # of single files
 
 
 def read(path: str, user: str, known: Known, *, hash_files: bool = True) -> Source:
@@ -66,6 +54,8 @@ def read(path: str, user: str, known: Known, *, hash_files: bool = True) -> Sour
     reader = _access.reader(user) if user else None
     model = _model.read_model(str(directory), reader)
     source = Source(directory, problems={problem.file: problem.problem for problem in model.problems})
+    records = Records(directory)
+    source.commit = records.commit
     paths = [name for name in sorted(_walk(directory)) if name not in source.problems]
     for name in paths:
         problem = _problem_below(directory, name, reader) if "/" in name else ""
@@ -74,19 +64,17 @@ def read(path: str, user: str, known: Known, *, hash_files: bool = True) -> Sour
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         whole = [name for name in paths if name not in source.problems]
         for name, result in zip(
-            whole, pool.map(lambda name: _file(directory, name, known, hash_files), whole)
+            whole, pool.map(lambda name: _file(directory / name, name, records, known, hash_files), whole)
         ):
             _take(source, name, result)
+    present = {*source.files, *source.problems, *source.unhashed}
+    source.problems.update(dict.fromkeys(records.missing(present), "is still to be downloaded"))
     return source
 
 
 def revision(source: Source, wanted: str) -> str:
     """Return the commit that the files are published as; a made-up one where nobody recorded any."""
-    parent = source.directory.parent
-    if parent.name == "snapshots" and _mirror_hub.COMMIT.fullmatch(source.directory.name):
-        recorded: str | None = source.directory.name
-    else:
-        recorded = _mirror_hub.common_commit(source.commits)
+    recorded = source.commit or _mirror_hub.common_commit(source.commits)
     if wanted and recorded and wanted != recorded:
         raise MirrorError(
             f"{source.directory} was downloaded as commit {recorded}; revision says {wanted}. Leave revision "
@@ -137,32 +125,27 @@ def _problem_below(directory: Path, name: str, reader: _access.Reader | None) ->
     return fault.text if fault else ""
 
 
-def _file(directory: Path, name: str, known: Known, hash_files: bool) -> _Hashed:
-    path = directory / name
-    recorded = _recorded(directory, name)
+def _file(path: Path, name: str, records: Records, known: Known, hash_files: bool) -> _Hashed:
+    recorded = records.of(name)
     target = str(path.resolve())
-    before = _identity(path)
+    before = identity(path)
     remembered = known.get(target, {})
-    if {key: remembered.get(key) for key in before} == before:
+    etag = records.known_hash(name, before)
+    if remembered.get("identity") == list(before):
         etag = str(remembered["etag"])
-    elif not hash_files:
+    if not etag and not hash_files:
         return _Hashed(None, recorded)
-    else:
-        in_lfs = _mirror_hub.belongs_in_lfs(name, before["size"], recorded.etag)
-        etag = _hash(path, before["size"], in_lfs=in_lfs)
-        if _identity(path) != before:
+    if not etag:
+        in_lfs = _mirror_hub.belongs_in_lfs(name, before.size, recorded.etag)
+        etag = _hash(path, before.size, in_lfs=in_lfs)
+        if identity(path) != before:
             return _Hashed(None, recorded, "changed while it was read: it is still being written")
-        known[target] = {**before, "etag": etag}
+        known[target] = {"identity": list(before), "etag": etag}
     if recorded.etag and etag != recorded.etag:
         return _Hashed(
             None, recorded, f"is not what the Hub published: its hash is {etag}, {recorded.etag} was recorded"
         )
-    return _Hashed(PublishedFile(name, before["size"], etag, str(path)), recorded)
-
-
-def _identity(path: Path) -> Mapping[str, int]:
-    status = path.stat()
-    return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "inode": status.st_ino}
+    return _Hashed(PublishedFile(name, before.size, etag, str(path)), recorded)
 
 
 def _hash(path: Path, size: int, *, in_lfs: bool) -> str:
@@ -176,19 +159,3 @@ def _hash(path: Path, size: int, *, in_lfs: bool) -> str:
             if not chunk:
                 return digest.hexdigest()
             digest.update(chunk)
-
-
-def _recorded(directory: Path, name: str) -> Recorded:
-    path = directory / name
-    if path.is_symlink():
-        target = path.readlink()
-        if target.parent.name == "blobs" and _BLOB.fullmatch(target.name):
-            return Recorded(target.name)
-    try:
-        text = (directory / ".cache/huggingface/download" / f"{name}.metadata").read_text("utf-8")
-        commit, etag, timestamp = [line.strip() for line in text.splitlines()[:_RECORD_LINES]]
-        if not _BLOB.fullmatch(etag) or path.stat().st_mtime - _CLOCK_S > float(timestamp):
-            return Recorded()
-    except (OSError, ValueError):
-        return Recorded()
-    return Recorded(etag, commit)

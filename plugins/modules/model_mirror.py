@@ -51,14 +51,14 @@ options:
         required: true
       path:
         description:
-          - The directory with C(config.json) and the weights. A local directory of C(hf download) and a
-            snapshot in its cache both do. Hidden files are not published.
+          - The directory with C(config.json) and the weights, as M(firsttoken.serving.model_download),
+            C(hf download) or anything else left it. Hidden files are not published.
         type: path
         required: true
       revision:
         description:
-          - The commit that the files are of. When empty, what huggingface_hub recorded when it
-            downloaded them, or else a commit made up from their hashes.
+          - The commit that the files are of. When empty, the one that was recorded when they were downloaded,
+            or else one made up from their hashes.
         type: str
         default: ""
       names:
@@ -131,6 +131,7 @@ options:
     type: str
     default: ""
 seealso:
+  - module: firsttoken.serving.model_download
   - module: firsttoken.serving.model_info
 """
 
@@ -269,7 +270,6 @@ class ModelMirror:
         publications = [self._publication(model, user) for model in self.params["models"]]
         _mirror_hub.check_unique([item for item in publications if item is not None])
         nginx = _mirror_server.find(self.params["nginx"]) or self._install()
-        self._remember()
         # In check mode a model may still have to be hashed; what would be written of it is not known then.
         if None in publications:
             self._do("publish what has to be hashed first")
@@ -288,7 +288,10 @@ class ModelMirror:
     def _publication(self, model: Parameters, user: str) -> Publication | None:
         repository = model["repository"]
         _mirror_hub.check_names(repository, model["names"], model["revision"])
-        source = _mirror_source.read(model["path"], user, self.known, hash_files=self.write)
+        try:
+            source = _mirror_source.read(model["path"], user, self.known, hash_files=self.write)
+        finally:
+            self._remember()  # whatever becomes of this run: hours may have gone into it
         if source.problems and not self.params["allow_incomplete"]:
             lines = "; ".join(f"{file} {text}" for file, text in sorted(source.problems.items())[:10])
             raise MirrorError(

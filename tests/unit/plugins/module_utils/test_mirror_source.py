@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.firsttoken.serving.plugins.module_utils import _mirror_source as source
+from ansible_collections.firsttoken.serving.plugins.module_utils._download_job import Job
+from ansible_collections.firsttoken.serving.plugins.module_utils._download_verify import Memory, identity
+from ansible_collections.firsttoken.serving.plugins.module_utils._hub import RemoteFile
 from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_hub import MirrorError
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_place import CheckpointError
 
@@ -164,6 +167,48 @@ def test_snapshot_of_the_cache(model: Path, tmp_path: Path) -> None:
     assert source.revision(found, "") == COMMIT
     (blobs / SHA256).write_bytes(SHARD[:-1] + b"x")
     assert "is not what the Hub" in source.read(str(snapshot), "", {}).problems["model.safetensors"]
+
+
+@pytest.fixture
+def downloaded(model: Path, tmp_path: Path) -> Path:
+    """The model as model_download leaves it: whole, with its listing and what was proven."""
+    job = Job(tmp_path / "root", "org/name", COMMIT)
+    job.files.parent.mkdir(parents=True)
+    model.rename(job.files)
+    listing = [
+        {"path": "config.json", "size": len(CONFIG), "sha256": "", "blob": BLOB},
+        {"path": "model.safetensors", "size": len(SHARD), "sha256": SHA256, "blob": "1" * 40},
+    ]
+    job.work.mkdir(parents=True)
+    (job.work / "files.json").write_text(json.dumps(listing))
+    memory = Memory(job.verified)
+    for entry in listing:
+        file = RemoteFile(**entry)
+        memory.add(file, identity(job.files / file.path), "sha256", file.sha256 or file.blob)
+    memory.save()
+    return job.files
+
+
+def test_proven_download_is_not_read_again(downloaded: Path) -> None:
+    found = source.read(str(downloaded), "", {}, hash_files=False)
+    assert etags(found) == {"config.json": BLOB, "model.safetensors": SHA256}
+    assert source.revision(found, "") == COMMIT
+    (downloaded / "config.json").write_bytes(CONFIG + b" ")
+    assert source.read(str(downloaded), "", {}, hash_files=False).unhashed == ["config.json"]
+    assert "is not what the Hub published" in source.read(str(downloaded), "", {}).problems["config.json"]
+
+
+def test_model_that_is_being_downloaded_is_not_complete(downloaded: Path) -> None:
+    """Its shards are whole and its index may say nothing: the listing knows what is still to come."""
+    (downloaded / "model.safetensors").rename(downloaded.parent / "elsewhere")
+    job = Job(downloaded.parents[2], "org/name", COMMIT)
+    listing = json.loads((job.work / "files.json").read_text())
+    listing.append({"path": "tokenizer.json", "size": 1, "sha256": "", "blob": "2" * 40})
+    (job.work / "files.json").write_text(json.dumps(listing))
+    found = source.read(str(downloaded), "", {})
+    assert found.problems["tokenizer.json"] == "is still to be downloaded"
+    assert found.problems["model.safetensors"] == "is still to be downloaded"
+    assert set(found.files) == {"config.json"}
 
 
 @pytest.mark.parametrize(
