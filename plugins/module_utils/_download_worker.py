@@ -287,7 +287,8 @@ class Worker:
 def _log(text: str) -> None:
     """Say it in the log, which may stand on the disk that is full."""
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def _blocks(directory: Path) -> int:

@@ -230,7 +230,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.firsttoken.serving.plugins.module_utils import _download_job as jobs
 from ansible_collections.firsttoken.serving.plugins.module_utils import (
-    _download_worker,  # noqa: F401 (so that Ansible sends it)
+    _download_worker,
     _hub,
     _hub_listing,
     _model_tree,
@@ -295,6 +295,8 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "wait_s": {"type": "float", "default": 0},
     "follow": {"type": "bool", "default": False},
 }
+# Named by its module, so that Ansible sends it with all that it imports.
+_PROGRAM = _download_worker.__name__.rpartition(".")[2]
 _POLL_S = 0.25
 _START_S = 30.0
 _OTHERS = 0o077
@@ -399,7 +401,7 @@ class ModelDownload:
         job.work.mkdir(mode=0o755, parents=True, exist_ok=True)
         python = self.interpreter()
         program = self.root / jobs.WORK / "download.pyz"
-        write_atomically(program, pack("_download_worker", python, loaded_source), mode=0o755)
+        write_atomically(program, pack(_PROGRAM, python, loaded_source), mode=0o755)
         token_file = self.params["token_file"]
         if self.params["token"]:
             write_atomically(job.token, self.params["token"].strip().encode(), mode=0o600)

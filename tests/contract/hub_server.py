@@ -7,6 +7,7 @@ Usage: hub_server.py ADDRESS RATE [MIB]; RATE in bytes a second for each file, 0
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -22,6 +23,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "org/model"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 SHARD_BYTES = 8 << 20
+_PART_BYTES = 64 << 10
 
 
 def shard(seed: int, size: int = SHARD_BYTES) -> bytes:
@@ -97,11 +99,14 @@ class Hub:
                 self.end_headers()
                 if self.command == "HEAD":
                     return
-                while first < len(data):
-                    part = data[first : first + (64 << 10)]
+                with contextlib.suppress(ConnectionError):  # it may die on us
+                    self.stream(memoryview(data)[first:])
+
+            def stream(self, data: memoryview) -> None:
+                for first in range(0, len(data), _PART_BYTES):
+                    part = data[first : first + _PART_BYTES]
                     self.wfile.write(part)
                     hub.sent += len(part)
-                    first += len(part)
                     if hub.rate:
                         time.sleep(len(part) / hub.rate)
 
