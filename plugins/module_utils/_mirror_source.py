@@ -8,7 +8,6 @@ A hash is computed once, by as many threads as there are cores, and remembered b
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +21,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _model,
     _safetensors,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._download_verify import identity
+from ansible_collections.firsttoken.serving.plugins.module_utils._download_verify import file_hash, identity
+from ansible_collections.firsttoken.serving.plugins.module_utils._hub import RemoteFile
 from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_hub import MirrorError, PublishedFile
 from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_recorded import Recorded, Records
-
-_CHUNK_BYTES = 4 << 20
 
 Known = dict[str, dict[str, Any]]  # real path -> identity, etag
 
@@ -63,9 +61,8 @@ def read(path: str, user: str, known: Known, *, hash_files: bool = True) -> Sour
             source.problems[name] = problem
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         whole = [name for name in paths if name not in source.problems]
-        for name, result in zip(
-            whole, pool.map(lambda name: _file(directory / name, name, records, known, hash_files), whole)
-        ):
+        results = pool.map(lambda name: _file(directory / name, name, records, known, hash_files), whole)
+        for name, result in zip(whole, results):
             _take(source, name, result)
     present = {*source.files, *source.problems, *source.unhashed}
     source.problems.update(dict.fromkeys(records.missing(present), "is still to be downloaded"))
@@ -149,13 +146,4 @@ def _file(path: Path, name: str, records: Records, known: Known, hash_files: boo
 
 
 def _hash(path: Path, size: int, *, in_lfs: bool) -> str:
-    # sha1 is git's own name for a file, no protection.
-    digest = hashlib.sha256() if in_lfs else hashlib.sha1(usedforsecurity=False)
-    if not in_lfs:
-        digest.update(_mirror_hub.blob_prefix(size))
-    with path.open("rb", buffering=0) as file:
-        while True:
-            chunk = file.read(_CHUNK_BYTES)
-            if not chunk:
-                return digest.hexdigest()
-            digest.update(chunk)
+    return file_hash(path, RemoteFile(path.name, size, blob="" if in_lfs else "to be computed"))

@@ -223,6 +223,7 @@ actions:
 """
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,8 @@ class ModelMirror:
         if None in publications:
             self._do("publish what has to be hashed first")
         else:
+            # The package may have brought a user of its own.
+            user = _mirror_server.worker_user(self.params["user"])
             self._publish([item for item in publications if item is not None], nginx, user)
         return {
             "changed": bool(self.actions),
@@ -505,6 +508,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    os.umask(0o022)  # nginx's workers have to enter what is made here; what is secret has a mode of its own
     try:
         result = ModelMirror(module.params, not module.check_mode).apply()
     except (MirrorError, CheckpointError) as exc:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,16 @@ def test_secrets_are_in_one_file_of_mode_0600(run: Any, place: Path) -> None:
     other = run(tokens=["s3cretOther"], users={"site": "s3cretWord"})
     assert other["actions"] == [f"write {place}/config/authorization.conf"]
     assert "s3cret" not in json.dumps(other)
+
+
+def test_workers_can_enter_whatever_the_umask_is(run: Any, place: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        run()
+    finally:
+        os.umask(before)
+    directories = [path for path in (place / "root").rglob("*") if path.is_dir() and not path.is_symlink()]
+    assert {path.stat().st_mode & 0o777 for path in [place / "root", *directories]} == {0o755}
 
 
 def test_mode_of_the_secrets_is_mended(run: Any, place: Path) -> None:
