@@ -43,8 +43,10 @@ _value:
         left out; of secrets only the names.
       type: dict
     problems:
-      description: What is wrong, with C(severity), C(variable), C(value), C(problem), C(why), C(remedy), and
-        C(left_out), whether it is left out of C(values).
+      description:
+        - What is wrong, with C(severity), C(variable), C(value), C(problem), C(why) and C(remedy), and whether it
+          is C(left_out) of C(values).
+        - A value that other variables take as theirs is told once.
       type: list
       elements: dict
 """
@@ -60,6 +62,7 @@ from ansible.plugins.lookup import LookupBase
 from ansible_collections.firsttoken.serving.plugins.module_utils._role_variables import (
     check_variables,
     public,
+    without_echoes,
 )
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -87,7 +90,7 @@ class LookupModule(LookupBase):
                     role: {name[len(role) + 1 :]: value for name, value in public(useful, options).items()}
                     for role, options in chosen.items()
                 },
-                "problems": [asdict(problem) for problem in problems],
+                "problems": [asdict(one) for one in without_echoes(problems, variables or {})],
             }
         ]
 

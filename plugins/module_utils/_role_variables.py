@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,21 @@ class VariableProblem:
     why: str
     remedy: str
     left_out: bool = False  # whether the value is of no use to anybody
+
+
+def without_echoes(problems: Iterable[VariableProblem], raw: Mapping[str, object]) -> list[VariableProblem]:
+    """Leave out the problems of variables that take their value from another one that has a problem.
+
+    ``raw`` holds the values as they are written, with templates.
+    """
+    wrong = {problem.variable for problem in problems}
+    return [
+        problem
+        for problem in problems
+        if not any(
+            re.search(rf"\b{other}\b", str(raw.get(problem.variable))) for other in wrong - {problem.variable}
+        )
+    ]
 
 
 def check_variables(

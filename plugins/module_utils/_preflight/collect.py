@@ -55,6 +55,8 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._release import
 from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import Installer, Tools
 from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
 
+_SOURCES = {f"inference_engine_{name}" for name in ("index_url", "extra_index_urls", "find_links")}
+
 
 def collect(settings: Settings, run: Run, open_index: Callable[[str], Fetch]) -> tuple[Engine, Host]:
     """Look at everything that the checks judge. Slow questions are asked only where their answer matters.
@@ -71,7 +73,7 @@ def collect(settings: Settings, run: Run, open_index: Callable[[str], Fetch]) ->
         Sources(settings.index_url, settings.extra_index_urls, settings.find_links),
         configured(os.environ, Path.home()),
     )
-    if not engine.installed and engine.distribution:
+    if not engine.installed and engine.distribution and not _SOURCES.intersection(settings.left_out):
         fetch = open_index(sources.certificates)
         found = _search(engine, sources, fetch)
         engine = replace(
@@ -160,6 +162,7 @@ def _reading_user(settings: Settings, host: Host) -> str:
     """Return the user that will read the model, if it is another than the one that looks now."""
     other = (
         host.is_root
+        and host.systemd_running
         and service_manager(settings, host) == "systemd"
         and settings.server_user not in ("", "root")
     )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._deployment import (
@@ -16,6 +16,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._deployment imp
     deployment,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._options import options_in
+from ansible_collections.firsttoken.serving.plugins.module_utils._engine._paths import directory_problem
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import (
     ServerSettings,
     SettingProblem,
@@ -59,7 +60,7 @@ def describe_server(role: Mapping[str, Any], found: Mapping[str, Any]) -> Server
         try:
             result = deployment(role, found)
         except DeploymentError as exc:
-            problems += exc.problems
+            problems += _of_its_own(exc.problems, role)
             mended = _without(role, exc.problems)
             if mended == role:
                 return Server(tuple(problems))
@@ -82,6 +83,21 @@ def _of_their_kinds(role: Mapping[str, Any]) -> tuple[dict[str, Any], list[Setti
             continue
         problems.append(SettingProblem(variable_of(name), type(value).__name__, what, remedy))
     return kept, problems
+
+
+def _of_its_own(problems: Iterable[SettingProblem], role: Mapping[str, Any]) -> list[SettingProblem]:
+    """Name the variable that gives the serving directory, and leave out what comes from its root."""
+    root = str(role.get("root", DEFAULTS["root"]))
+    root_is_wrong = directory_problem(root) != ""
+    return [
+        replace(problem, variable=variable_of("model_dir"))
+        if problem.variable == variable_of("model_path")
+        else problem
+        for problem in problems
+        if not (
+            root_is_wrong and problem.variable == variable_of("model_path") and problem.value.startswith(root)
+        )
+    ]
 
 
 def _without(role: Mapping[str, Any], problems: Iterable[SettingProblem]) -> dict[str, Any]:
