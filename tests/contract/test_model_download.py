@@ -114,6 +114,20 @@ def host(tmp_path: Path, client: Path, hub: Hub, capsys: pytest.CaptureFixture[s
         host.kill()
 
 
+def test_the_client_has_what_is_called_of_it(client: Path) -> None:
+    """Xet needs a server that nobody has at home; its call is at least one that the pinned release takes."""
+    asked = (
+        "import inspect; from huggingface_hub import constants, file_download as f; "
+        "names = ('incomplete_path', 'xet_file_data', 'headers', 'expected_size', 'displayed_filename'); "
+        "inspect.signature(f.xet_get).bind(**dict.fromkeys(names)); "
+        "inspect.signature(f.http_get).bind(1, 2, resume_size=3, headers={}, expected_size=4); "
+        "assert constants.DOWNLOAD_CHUNK_SIZE and constants.MAX_HTTP_DOWNLOAD_SIZE; "
+        "assert f.is_xet_available(), 'hf_xet is not there'"
+    )
+    told = run([str(client / "bin" / "python"), "-I", "-c", asked])
+    assert told.rc == 0, told.text
+
+
 def test_check_do_do_again_check_again(host: Host) -> None:
     would = host.look(check=True)
     assert (would["changed"], would["to_come"], would["total"]) == (True, host.hub.total, host.hub.total)
