@@ -44,8 +44,8 @@ _value:
       type: dict
     problems:
       description:
-        - What is wrong, with C(severity), C(variable), C(value), C(problem), C(why) and C(remedy), and whether it
-          is C(left_out) of C(values).
+        - What is wrong, with C(severity), C(variable), C(value), C(problem), C(why) and C(remedy), and
+          C(left_out), whether it is left out of C(values).
         - A value that other variables take as theirs is told once.
       type: list
       elements: dict

@@ -78,6 +78,9 @@ def _read(message: str, words: list[str], options: list[str]) -> list[dict[str, 
     if argument:
         names = argument[1].split("/")
         written, value = _written(words, names)
+        quoted = re.search(r"(?:value|choice|argument): (?:'(.*?)'|(\S+))(?: \(|$)", argument[2])
+        if quoted:
+            value = quoted[1] or quoted[2] or value
         return [_problem("value", written or names[0], value, argument[2], [])]
     return [_problem("other", "", "", message, [])]
 

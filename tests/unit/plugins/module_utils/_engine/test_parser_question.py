@@ -60,7 +60,7 @@ def ask(parser: argparse.ArgumentParser, *words: str) -> list[tuple[str, str, st
         (
             ["--sizes", "1", "x", "--nope", "--max-model-len", "a", "--kv-cache-dtype", "b"],
             [
-                ("value", "--sizes", "1"),
+                ("value", "--sizes", "x"),
                 ("value", "--max-model-len", "a"),
                 ("value", "--kv-cache-dtype", "b"),
                 ("unknown", "--nope", ""),
