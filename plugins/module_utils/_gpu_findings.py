@@ -139,6 +139,6 @@ def _not_seen(unseen: int) -> Iterator[Finding]:
     if unseen:
         yield Finding(
             NOT_SEEN,
-            f"this user may not look into {unseen} processes, so there may be more that hold a GPU",
+            f"this user may not look into at least {unseen} processes, so there may be more that hold a GPU",
             "Run as root (become) to see all.",
         )

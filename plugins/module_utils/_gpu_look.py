@@ -80,7 +80,8 @@ def look(tools: Tools, *, ended_units: Iterable[str] = ()) -> Look:
         own=own_place(tools.proc),
         systemd=systemd_runs(),
     )
-    hidden = frozenset(pid for pid in listed - set(processes) if _is_hidden(pid))
+    # Where even PID 1 is not to be seen, nobody knows how many others are not (mount option hidepid).
+    hidden = frozenset(pid for pid in {1, *listed} - set(stats) if _is_hidden(pid))
     return Look(
         report=report,
         holders=tuple(holders(report, Sight(files.files, files.unreadable, hidden), around)),
@@ -98,7 +99,7 @@ def own_place(proc: ProcFS) -> Place:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether there is a process that ``/proc`` does not show (mount option hidepid). Signal 0 only asks."""
+    """Whether there is a process that ``/proc`` does not show. Signal 0 only asks."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
