@@ -11,6 +11,8 @@ Read from huggingface_hub 0.36.2, 1.33.0 and 2.4.0; all of it is the same in the
   list of ``RepoFile`` (``path``, ``size``, ``oid``, ``lfs``). 1.x and 2.x download what it names; given a
   commit, they ask for nothing before it. Further pages are in a ``Link`` header (``utils/_pagination.py``);
   without one the list is whole.
+* The same with ``/tree/REVISION/DIRECTORY`` and ``recursive=false``: transformers looks so for chat templates
+  and takes ``EntryNotFound`` for there being none.
 * ``lfs.sha256`` of a sibling is ``lfs.oid`` in the tree (``RepoFile.__init__``).
 """
 
@@ -21,10 +23,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
+# Documents of a publication: what it is, and one pair of lists for each of its directories.
+INFO, TREES, RECURSIVE, FLAT = "info.json", "trees", ".recursive.json", ".flat.json"
 DEFAULT_REVISION = "main"  # constants.DEFAULT_REVISION
 # constants.MAX_HTTP_DOWNLOAD_SIZE: file_download.http_get refuses larger files, which need xet.
 MAX_HTTP_BYTES = 50 * 1000**3
@@ -140,13 +145,19 @@ def common_commit(recorded: Sequence[str]) -> str | None:
 
 
 def documents(publication: Publication) -> Mapping[str, bytes]:
-    """Return the two documents of a complete publication by file name, none of an incomplete one.
+    """Return the documents of a complete publication by file name, none of an incomplete one.
 
-    A client that got a list of half the files would take the model for complete.
+    A client that got a list of half the files would take the model for complete. Hidden files are never
+    published, so the names of the lists are no names of directories.
     """
     if not publication.complete:
         return {}
-    return {"info.json": _json(model_info(publication)), "tree.json": _json(tree(publication))}
+    found = {INFO: _json(model_info(publication))}
+    for directory in ("", *_directories(publication.files)):
+        place = f"{TREES}/{directory}/" if directory else f"{TREES}/"
+        found[place + RECURSIVE] = _json(tree(publication, directory, recursive=True))
+        found[place + FLAT] = _json(tree(publication, directory, recursive=False))
+    return found
 
 
 def model_info(publication: Publication) -> dict[str, Any]:
@@ -167,9 +178,25 @@ def model_info(publication: Publication) -> dict[str, Any]:
     }
 
 
-def tree(publication: Publication) -> list[dict[str, Any]]:
-    """What ``/api/models/ID/tree/REVISION?recursive=true`` answers."""
-    return [_tree_file(file) for file in publication.files]
+def tree(publication: Publication, directory: str = "", *, recursive: bool) -> list[dict[str, Any]]:
+    """What ``/api/models/ID/tree/REVISION/DIRECTORY`` answers: directories first."""
+    prefix = f"{directory}/" if directory else ""
+    files = [file for file in publication.files if file.path.startswith(prefix)]
+    directories = [path for path in _directories(files) if path.startswith(prefix)]
+    if not recursive:
+        files = [file for file in files if "/" not in file.path[len(prefix) :]]
+        directories = [path for path in directories if "/" not in path[len(prefix) :]]
+    return [_tree_directory(publication, path) for path in directories] + [_tree_file(file) for file in files]
+
+
+def _directories(files: Sequence[PublishedFile]) -> list[str]:
+    """Return the directories that files lie in, at any depth."""
+    return sorted({str(parent) for file in files for parent in PurePosixPath(file.path).parents} - {"."})
+
+
+def _tree_directory(publication: Publication, path: str) -> dict[str, Any]:
+    inside = [file for file in publication.files if file.path.startswith(f"{path}/")]
+    return {"type": "directory", "oid": content_commit(inside), "size": 0, "path": path}
 
 
 def _sibling(file: PublishedFile) -> dict[str, Any]:

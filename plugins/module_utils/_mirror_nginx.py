@@ -27,6 +27,10 @@ from dataclasses import dataclass, field
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._mirror_hub import (
     DEFAULT_REVISION,
+    FLAT,
+    INFO,
+    RECURSIVE,
+    TREES,
     Publication,
 )
 
@@ -86,6 +90,10 @@ http {{
         ~^404:yes: RevisionNotFound;
         ~^404:: RepoNotFound;
     }}
+    map $arg_recursive $mirror_list {{
+        default {flat};
+        true {recursive};
+    }}
     map $status $mirror_error_message {{
         default "";
         401 "Invalid credentials in Authorization header";
@@ -114,13 +122,13 @@ http {{
             return 405;
         }}
 
-        location ~ "^/api/models/{repository}/tree/{revision}$" {{
+        location ~ "^/api/models/{repository}/tree/{revision}(?:/(?<hub_file>.*))?$" {{
             default_type application/json;
-            try_files /$hub_repository/$mirror_commit/tree.json =404;
+            try_files /$hub_repository/$mirror_commit/{trees}/$hub_file/$mirror_list =404;
         }}
         location ~ "^/api/models/{repository}(?:/revision/{revision})?$" {{
             default_type application/json;
-            try_files /$hub_repository/$mirror_commit/info.json =404;
+            try_files /$hub_repository/$mirror_commit/{info} =404;
         }}
         location ~ "^/{repository}/resolve/{revision}/(?<hub_file>.+)$" {{
             try_files /$hub_repository/$mirror_commit/files/$hub_file =404;
@@ -190,6 +198,10 @@ def configuration(
         tree=_quoted(tree),
         repository=_REPOSITORY,
         revision=_REVISION,
+        info=INFO,
+        trees=TREES,
+        flat=FLAT,
+        recursive=RECURSIVE,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import huggingface_hub
@@ -19,7 +20,8 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     method = name.partition("api.")[2]
     function = getattr(huggingface_hub.HfApi(), method) if method else getattr(huggingface_hub, name)
     try:
-        return {"result": function(**arguments)}
+        result = function(**arguments)
+        return {"result": list(result) if isinstance(result, Iterator) else result}
     except Exception as exc:  # the caller judges which it is
         classes = [kind.__name__ for kind in type(exc).__mro__]
         status = getattr(getattr(exc, "response", None), "status_code", None)

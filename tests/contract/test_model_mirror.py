@@ -285,6 +285,23 @@ def test_api_tells_sizes_and_hashes(mirror: Mirror, model: Path, call: Client, r
 
 
 @pytest.mark.parametrize("release", RELEASES)
+def test_directories(mirror: Mirror, model: Path, call: Client, release: str) -> None:
+    """As transformers looks for further chat templates: a directory that is not there is told from a model."""
+    mirror.publish({"repository": REPOSITORY, "path": str(model)})
+    asked = [
+        {},
+        {"recursive": True},
+        {"path_in_repo": "extra files"},
+        {"path_in_repo": "additional_chat_templates"},
+    ]
+    told = call.calls(release, *(("api.list_repo_tree", {"repo_id": REPOSITORY, **given}) for given in asked))
+    paths = [{entry["path"] for entry in answer["result"]} for answer in told[:3]]
+    everything = set(contents(model))
+    assert paths == [everything - {AWKWARD} | {"extra files"}, everything | {"extra files"}, {AWKWARD}]
+    assert "EntryNotFoundError" in told[3]["error"]
+
+
+@pytest.mark.parametrize("release", RELEASES)
 def test_token(mirror: Mirror, model: Path, call: Client, release: str) -> None:
     mirror.publish({"repository": REPOSITORY, "path": str(model)}, tokens=["another", TOKEN])
     calls: list[Call] = [

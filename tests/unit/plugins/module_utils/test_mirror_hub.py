@@ -105,7 +105,9 @@ def test_what_is_in_lfs(path: str, size: int, recorded: str, expected: bool) -> 
 
 def test_documents_of_a_complete_model() -> None:
     documents = hub.documents(publication())
-    info, tree = json.loads(documents["info.json"]), json.loads(documents["tree.json"])
+    info, listed = json.loads(documents["info.json"]), json.loads(documents["trees/.recursive.json"])
+    assert [entry["type"] for entry in listed] == ["directory", "file", "file"]
+    tree = listed[1:]
     assert (info["id"], info["sha"]) == ("org/name", COMMIT)
     pointer = hub.pointer(SHA256, SHARD.size)
     assert info["siblings"][0]["lfs"] == {"sha256": SHA256, "size": SHARD.size, "pointerSize": len(pointer)}
@@ -114,6 +116,22 @@ def test_documents_of_a_complete_model() -> None:
     assert tree[0]["oid"] == info["siblings"][0]["blobId"] == blob.stdout.decode().strip()
     assert tree[1] == {"type": "file", "oid": "b" * 40, "size": 12, "path": "sub dir/config.json"}
     assert [entry["rfilename"] for entry in info["siblings"]] == [entry["path"] for entry in tree]
+
+
+@pytest.mark.parametrize(
+    ("directory", "recursive", "paths"),
+    [
+        ("", True, ["a", "a/b", "ab", "4", "a/1", "a/b/2", "ab/3"]),
+        ("", False, ["a", "ab", "4"]),
+        ("a", True, ["a/b", "a/1", "a/b/2"]),
+        ("a", False, ["a/b", "a/1"]),
+        ("a/b", False, ["a/b/2"]),
+    ],
+)
+def test_lists_of_directories(directory: str, recursive: bool, paths: list[str]) -> None:
+    files = tuple(hub.PublishedFile(path, 1, "a" * 40, "/x") for path in ("4", "a/1", "a/b/2", "ab/3"))
+    listed = hub.tree(hub.Publication("o/n", COMMIT, (), files, True), directory, recursive=recursive)
+    assert [entry["path"] for entry in listed] == paths
 
 
 def test_no_documents_of_half_a_model() -> None:
