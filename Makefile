@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 ROOT := $(CURDIR)/.demo
-SUPERVISORCTL = $(BIN)/supervisorctl -c $(ROOT)/state/supervisor/supervisord.conf
 export PATH := $(BIN):$(PATH)
 
 .PHONY: demo demo-stop demo-clean test lint unit sanity model lab contract fresh benchmark molecule lock
@@ -22,14 +21,8 @@ $(VENV)/.test-tools: requirements-test.txt $(VENV)/.tools
 demo: $(VENV)/.tools
 	$(BIN)/ansible-playbook playbooks/demo_model.yml site.yml -i inventories/local
 
-# The server's workers are in its process group, and outlive it for a moment.
 demo-stop:
-	@if [ -S $(ROOT)/state/supervisor/supervisor.sock ]; then \
-	  server=$$($(SUPERVISORCTL) pid inference-demo); \
-	  supervisord=$$($(SUPERVISORCTL) pid) && $(SUPERVISORCTL) shutdown && \
-	  while kill -0 $$supervisord 2>/dev/null || { [ "$$server" != 0 ] && kill -0 -- -$$server 2>/dev/null; }; \
-	  do sleep 0.2; done; echo "stopped"; \
-	else echo "the demo does not run"; fi
+	@$(PYTHON) tools/stop_demo.py $(BIN)/supervisorctl $(ROOT)/state/supervisor/supervisord.conf
 
 demo-clean: demo-stop
 	rm -rf $(ROOT)
