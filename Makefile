@@ -57,7 +57,7 @@ contract: model lab
 	  $(BIN)/pytest tests/contract tests/lab
 
 molecule: model lab
-	$(BIN)/molecule test --no-command-borders
+	$(BIN)/molecule test --all --no-command-borders
 
 sanity: $(VENV)/.test-tools
 	tools/sanity.sh
