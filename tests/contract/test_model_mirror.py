@@ -286,7 +286,7 @@ def test_api_tells_sizes_and_hashes(mirror: Mirror, model: Path, call: Client, r
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_directories(mirror: Mirror, model: Path, call: Client, release: str) -> None:
-    """As transformers looks for further chat templates: a directory that is not there is told from a model."""
+    """As transformers looks for chat templates: a directory that is not there is told from a model."""
     mirror.publish({"repository": REPOSITORY, "path": str(model)})
     asked = [
         {},
