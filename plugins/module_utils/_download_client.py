@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import importlib
 import json
 import os
@@ -120,6 +121,9 @@ def copier(source: Path) -> Fetch:
     """Return what copies a file from a directory, going on where an earlier copy ended."""
 
     def fetch(file: RemoteFile, partial: Path) -> None:
+        if not (source / file.path).is_file():
+            text = f"{source / file.path} is not there any more; the source has changed, or its mount is gone"
+            raise DownloadError(Failure(failures.SOURCE, text, file.path))
         with (source / file.path).open("rb") as origin, partial.open("ab") as copy:
             origin.seek(copy.tell())
             while True:
@@ -135,12 +139,14 @@ def downloader(work: dict[str, Any]) -> Fetch:
     """Return what fetches a file from a Hub. Needs huggingface_hub."""
     # It is in the client's environment alone, and not where the module runs.
     constants: Any = importlib.import_module("huggingface_hub.constants")
-    file_download = importlib.import_module("huggingface_hub.file_download")
+    file_download: Any = importlib.import_module("huggingface_hub.file_download")
 
     constants.DOWNLOAD_CHUNK_SIZE = _CHUNK
     constants.MAX_HTTP_DOWNLOAD_SIZE = (
         sys.maxsize
     )  # the Hub's limit; a mirror has no xet and need not have it
+    # A wait that a server asks for is the parent's, which would take a client that waits for one that stalls.
+    file_download.http_stream_backoff = functools.partial(file_download.http_stream_backoff, max_retries=0)
     token = Path(work["token_file"]).read_text("utf-8").strip() if work["token_file"] else False
     endpoint = work["endpoint"].rstrip("/")
 

@@ -63,6 +63,7 @@ class Worker:
         self.reserve = job.work / "reserve"
         self.xet, self.stalls = settings.xet, 0
         self.fruitless: list[Failure] = []
+        self.most = 0  # bytes that were there at the best moment
         self.wrong: dict[str, list[Finding]] = {}
         self.seen: deque[tuple[float, int]] = deque(maxlen=_RATE_WINDOW)
         self.told: dict[str, Any] = {"started_at": time.time(), "pid": os.getpid(), "fetched": 0}
@@ -142,15 +143,18 @@ class Worker:
         """Follow the bytes on the disk until the client ends, or end it when they stand still."""
         moved = time.monotonic()
         last = self.tell(jobs.DOWNLOADING)
+        self.most = max(self.most, last[0])
         while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_TICK_S)
             now = self.tell(jobs.DOWNLOADING)
             if now[0] != last[0] or now[1] != last[1]:
                 moved = time.monotonic()
-                self.fruitless.clear()
                 self.told["fetched"] += max(0, now[0] - last[0])
                 last = now
+            if now[0] > self.most:  # what is only fetched again and again is no progress
+                self.most = now[0]
+                self.fruitless.clear()
             still = time.monotonic() - moved
             if still >= self.settings.stall_timeout_s:
                 with contextlib.suppress(ProcessLookupError):
@@ -215,6 +219,7 @@ class Worker:
         place = self.job.aside / path
         place.parent.mkdir(parents=True, exist_ok=True)
         (self.job.files / path).replace(place)
+        self.most = 0
         _log(f"{path} {finding.text}; set aside as {place}")
         return None
 

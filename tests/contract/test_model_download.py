@@ -192,14 +192,17 @@ def test_a_stall_restarts_the_client_and_the_second_turns_xet_off(host: Host) ->
     assert host.contents() == host.hub.published
 
 
-def test_429_is_waited_for_as_long_as_it_says(host: Host) -> None:
+@pytest.mark.parametrize("command", ["HEAD", "GET"])
+def test_429_is_waited_for_as_long_as_it_says(host: Host, command: str) -> None:
     begun: list[float] = []
 
     def limit(request: Any, hub: Hub) -> bool:
-        if "/resolve/" not in request.path or (begun and time.monotonic() > begun[0] + 3):
+        if "/resolve/" not in request.path or request.command != command:
+            return False
+        if begun and time.monotonic() > begun[0] + 5:
             return False
         begun.append(time.monotonic())
-        request.fail(429, Retry_After="3")
+        request.fail(429, Retry_After="5")
         return True
 
     host.hub.answer = limit

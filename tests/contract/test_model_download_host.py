@@ -69,7 +69,9 @@ class Lab:
 
     def bring(self, *, check: bool = False, **options: object) -> dict[str, Any]:
         command = self.ansible(check=check, **options)
-        output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+        environment = {**os.environ, "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, text=True, check=False)
+        output = done.stdout
         assert SECRET not in output
         return json.loads(output.partition("=> ")[2])
 
