@@ -74,8 +74,8 @@ _value:
       type: dict
     gate:
       description: >-
-        The program that every start passes first (M(firsttoken.serving.gpu_gate)), with its options; empty for
-        none.
+        The program that every start passes first (M(firsttoken.serving.gpu_gate)), with its options.
+        Empty for none.
       type: list
       elements: str
     directories:

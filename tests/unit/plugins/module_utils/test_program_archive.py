@@ -18,7 +18,9 @@ PREFIX = "ansible_collections.firsttoken.serving.plugins.module_utils"
 MAIN = "import json\ndef main():\n    print(value)\n    return 3\n"
 SOURCES = {
     f"{PREFIX}._a": f"from {PREFIX}._b import value\n{MAIN}",
-    f"{PREFIX}._b": f"def late():\n    from {PREFIX} import _c\n    from {PREFIX}._c import N\nvalue = 'packed'\n",
+    f"{PREFIX}._b": (
+        f"def late():\n    from {PREFIX} import _c\n    from {PREFIX}._c import N\nvalue = 'packed'\n"
+    ),
     f"{PREFIX}._c": f"import {PREFIX}._a\nfrom . import _never\n",
 }
 
