@@ -76,7 +76,13 @@ class Publication:
     commit: str
     names: tuple[str, ...]
     files: tuple[PublishedFile, ...]
-    complete: bool  # only then the whole of it is offered; single files always
+    complete: bool
+    pending: tuple[PublishedFile, ...] = ()  # known to belong to it and not there yet; they have no target
+
+    @property
+    def listed(self) -> list[PublishedFile]:
+        """All files of the commit, in the order of their names."""
+        return sorted((*self.files, *self.pending), key=lambda file: file.path)
 
 
 def check_names(repository: str, names: Sequence[str], revision: str) -> None:
@@ -145,15 +151,16 @@ def common_commit(recorded: Sequence[str]) -> str | None:
 
 
 def documents(publication: Publication) -> Mapping[str, bytes]:
-    """Return the documents of a complete publication by file name, none of an incomplete one.
+    """Return the documents of a publication by file name, none where not all of its files are known.
 
-    A client that got a list of half the files would take the model for complete. Hidden files are never
-    published, so the names of the lists are no names of directories.
+    A client that got a list of half the files would take the model for complete; one that got the list of all
+    misses what is not there yet. Hidden files are never published, so the names of the lists are no names of
+    directories.
     """
-    if not publication.complete:
+    if not publication.complete and not publication.pending:
         return {}
     found = {INFO: _json(model_info(publication))}
-    for directory in ("", *_directories(publication.files)):
+    for directory in ("", *_directories(publication.listed)):
         place = f"{TREES}/{directory}/" if directory else f"{TREES}/"
         found[place + RECURSIVE] = _json(tree(publication, directory, recursive=True))
         found[place + FLAT] = _json(tree(publication, directory, recursive=False))
@@ -174,14 +181,14 @@ def model_info(publication: Publication) -> dict[str, Any]:
         "downloads": 0,
         "likes": 0,
         "tags": [],
-        "siblings": [_sibling(file) for file in publication.files],
+        "siblings": [_sibling(file) for file in publication.listed],
     }
 
 
 def tree(publication: Publication, directory: str = "", *, recursive: bool) -> list[dict[str, Any]]:
     """What ``/api/models/ID/tree/REVISION/DIRECTORY`` answers: directories first."""
     prefix = f"{directory}/" if directory else ""
-    files = [file for file in publication.files if file.path.startswith(prefix)]
+    files = [file for file in publication.listed if file.path.startswith(prefix)]
     directories = [path for path in _directories(files) if path.startswith(prefix)]
     if not recursive:
         files = [file for file in files if "/" not in file.path[len(prefix) :]]
@@ -195,7 +202,7 @@ def _directories(files: Sequence[PublishedFile]) -> list[str]:
 
 
 def _tree_directory(publication: Publication, path: str) -> dict[str, Any]:
-    inside = [file for file in publication.files if file.path.startswith(f"{path}/")]
+    inside = [file for file in publication.listed if file.path.startswith(f"{path}/")]
     return {"type": "directory", "oid": content_commit(inside), "size": 0, "path": path}
 
 

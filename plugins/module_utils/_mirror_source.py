@@ -37,6 +37,7 @@ class Source:
     files: dict[str, PublishedFile] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     unhashed: list[str] = field(default_factory=list)  # whole, and not hashed because nothing is to be done
+    pending: list[PublishedFile] = field(default_factory=list)  # not whole yet, with what they will be
     commit: str = ""  # of the directory
     commits: list[str] = field(default_factory=list)  # of single files
 
@@ -66,6 +67,14 @@ def read(path: str, user: str, known: Known, *, hash_files: bool = True) -> Sour
             _take(source, name, result)
     present = {*source.files, *source.problems, *source.unhashed}
     source.problems.update(dict.fromkeys(records.missing(present), "is still to be downloaded"))
+    files = [
+        name for name in source.problems if "*" not in name
+    ]  # no weights at all has a pattern for a name
+    if set(files) <= records.published.keys():
+        wanted = [records.published[name] for name in files]
+        source.pending = [
+            PublishedFile(file.path, file.size, file.sha256 or file.blob, "") for file in wanted
+        ]
     return source
 
 

@@ -111,7 +111,8 @@ options:
   allow_incomplete:
     description:
       - Publish the whole files of a model that is not complete, too. They can be downloaded one by
-        one. The model as a whole, and a list of its files, is offered only when it is complete.
+        one. A list of its files is offered when it is complete, or when M(firsttoken.serving.model_download)
+        has left the list of all of them. Clients then miss what is not there yet, and can ask again.
       - An incomplete model is an error otherwise.
     type: bool
     default: false
@@ -317,9 +318,8 @@ class ModelMirror:
         self.models.append(result)
         if source.unhashed:
             return None
-        return Publication(
-            repository, result["revision"], tuple(model["names"]), files, complete=result["complete"]
-        )
+        names, complete = tuple(model["names"]), not source.problems
+        return Publication(repository, result["revision"], names, files, complete, tuple(source.pending))
 
     def _install(self) -> str:
         self._do("install nginx")

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.firsttoken.serving.plugins.module_utils._download_job import Job
+from ansible_collections.firsttoken.serving.plugins.module_utils._hub_listing import from_hub
 
 HERE = Path(__file__).resolve().parent
 NEWEST = "2.4.0"
@@ -474,6 +476,30 @@ def test_incomplete_model_is_offered_file_by_file(mirror: Mirror, own_model: Pat
     assert result["models"][0]["complete"] is True and "reload nginx" in result["actions"]
     told = call(NEWEST, "snapshot_download", repo_id=REPOSITORY, revision=COMMIT)
     assert contents(Path(told["result"])) == contents(own_model)
+
+
+def test_follower_of_a_download_under_way(mirror: Mirror, own_model: Path, place: Path, call: Client) -> None:
+    """It has the list of all files before they are there, gets the whole ones, and misses the others."""
+    job = Job(place / "root", REPOSITORY, COMMIT)
+    job.files.parent.mkdir(parents=True)
+    own_model.rename(job.files)
+    mirror.publish({"repository": REPOSITORY, "path": str(job.files)})
+    listing = from_hub(mirror.endpoint, REPOSITORY, "main", "")
+    assert listing.commit == COMMIT
+    assert {file.path: file.sha256 for file in listing.files if file.sha256} == {
+        name: digest for name, digest in contents(job.files).items() if name.endswith(".safetensors")
+    }
+    job.work.mkdir(parents=True)
+    (job.work / "files.json").write_text(json.dumps([file.as_dict() for file in listing.files]))
+    (job.files / SHARD).rename(place / "not yet")
+    mirror.publish({"repository": REPOSITORY, "path": str(job.files)}, allow_incomplete=True)
+    assert from_hub(mirror.endpoint, REPOSITORY, "main", "") == listing
+    told = call(NEWEST, "snapshot_download", repo_id=REPOSITORY)
+    assert "EntryNotFoundError" in told["error"]
+    (place / "not yet").rename(job.files / SHARD)
+    mirror.publish({"repository": REPOSITORY, "path": str(job.files)})
+    told = call(NEWEST, "snapshot_download", repo_id=REPOSITORY)
+    assert contents(Path(told["result"])) == contents(job.files)
 
 
 def test_a_copy_is_published_as_what_it_is_a_copy_of(

@@ -134,6 +134,12 @@ def test_lists_of_directories(directory: str, recursive: bool, paths: list[str])
     assert [entry["path"] for entry in listed] == paths
 
 
+def test_files_that_are_still_to_come_are_listed() -> None:
+    whole = publication()
+    half = hub.Publication("org/name", COMMIT, ("main",), (SHARD,), complete=False, pending=(CONFIG,))
+    assert hub.documents(half) == hub.documents(whole)
+
+
 def test_no_documents_of_half_a_model() -> None:
     assert hub.documents(publication(complete=False)) == {}
 

@@ -209,6 +209,12 @@ def test_model_that_is_being_downloaded_is_not_complete(downloaded: Path) -> Non
     assert found.problems["tokenizer.json"] == "is still to be downloaded"
     assert found.problems["model.safetensors"] == "is still to be downloaded"
     assert set(found.files) == {"config.json"}
+    assert [(file.path, file.etag) for file in found.pending] == [
+        ("model.safetensors", SHA256),
+        ("tokenizer.json", "2" * 40),
+    ]
+    (downloaded / "unlisted.safetensors").write_bytes(b"x" * 9)
+    assert source.read(str(downloaded), "", {}).pending == []  # the list is not of this directory
 
 
 @pytest.mark.parametrize(
