@@ -118,6 +118,6 @@ def named(
         return SettingProblem(variable, option, text, f"write one in full: {', '.join(near)}")
     shown = value if variable in variables.values() else f"{option} {value}".strip()
     # argparse: invalid choice: 'x' (choose from 'a', 'b')
-    text, _choose, choices = str(refusal["text"]).rstrip(")").partition(" (choose from ")
+    text, _choose, choices = str(refusal["text"]).rstrip(").").partition(" (choose from ")
     remedy = f"choose from {choices}" if choices else "give a value that it takes"
     return SettingProblem(variable, shown, f"{release} refuses it: {text}", remedy)

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which distribution a host has, by os-release(5)."""
+"""Which distribution a host has, by os-release(5), and which C library."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -52,3 +53,18 @@ def read_os_release(paths: Iterable[str] = ("/etc/os-release", "/usr/lib/os-rele
         except OSError:
             continue
     return {}
+
+
+def parse_glibc(text: str | None) -> tuple[int, int] | None:
+    """Parse ``glibc 2.36``, as confstr(3) CS_GNU_LIBC_VERSION gives it."""
+    name, _blank, version = (text or "").partition(" ")
+    numbers = version.split(".")
+    return (int(numbers[0]), int(numbers[1])) if name == "glibc" and len(numbers) > 1 else None
+
+
+def read_glibc() -> tuple[int, int] | None:
+    """Return this host's glibc, or None where the C library is another one."""
+    try:
+        return parse_glibc(os.confstr("CS_GNU_LIBC_VERSION"))
+    except (OSError, ValueError):
+        return None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import Target, wheel_fits
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import Sources
 
 TORCH_INDEX = "torch"  # the name that the explicit index carries in the project file
@@ -106,18 +107,20 @@ def project_file(spec: ReleaseSpec, sources: Sources) -> str:
     return "\n".join(lines) + "\n"
 
 
-def torch_index(torch: Mapping[str, Any], wished: str, wheels: Iterable[str]) -> str:
+def torch_index(torch: Mapping[str, Any], wished: str, wheels: Iterable[str], target: Target) -> str:
     """Return the index that torch alone is taken from; empty for the one that everything is taken from.
 
     Args:
         torch: ``{requirement, version, index_url}`` of the release; a version that is not known is empty.
         wished: an index that takes the place of the release's own.
-        wheels: names of files in the wheel directories, which make an index needless.
+        wheels: names of files in the wheel directories; one that fits makes an index needless.
+        target: what a wheel has to fit.
     """
     index = wished or str(torch.get("index_url") or "")
     version = str(torch.get("version") or "")
     starts = (f"torch-{version}-", f"torch-{version.replace('+', '%2B')}-") if version else ("torch-",)
-    return "" if any(name.startswith(starts) for name in wheels) else index
+    found = (name for name in wheels if name.startswith(starts) and name.endswith(".whl"))
+    return "" if any(wheel_fits(name, target) for name in found) else index
 
 
 def index_variables(sources: Sources) -> dict[str, str]:

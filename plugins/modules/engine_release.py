@@ -149,6 +149,7 @@ installed:
 """
 
 import os
+import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,12 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter im
     read_python,
     venv_packages,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import os_family, read_os_release
-from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import passwords
+from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import (
+    os_family,
+    read_glibc,
+    read_os_release,
+)
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import Target, passwords
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import (
     Sources,
     configured,
@@ -207,6 +212,7 @@ class EngineRelease:
         self.params = params
         self.spec = ReleaseSpec.from_mapping(params["spec"])
         self.environment = {name: str(value) for name, value in params["environment"].items()}
+        self.asked_python = read_python(params["python"], run)
         tools = Tools(
             run, params["python"], params["uv"], params["uv_version"], self.sources(), self.environment
         )
@@ -218,7 +224,9 @@ class EngineRelease:
         params = self.params
         wished = Sources(params["index_url"], tuple(params["extra_index_urls"]), tuple(params["find_links"]))
         found = merged(wished, configured({**os.environ, **self.environment}, Path.home()))
-        index = torch_index(self.spec.torch, params["torch_index_url"], wheels_in(found.find_links))
+        target = Target(self.asked_python.version or "0.0", platform.machine(), read_glibc())
+        wheels = wheels_in(found.find_links)
+        index = torch_index(self.spec.torch, params["torch_index_url"], wheels, target)
         return merged(found, Sources(torch_index_url=index))
 
     def missing_packages(self, python: Python, libraries: Sequence[str], *, installs: bool) -> list[str]:
@@ -256,7 +264,7 @@ class EngineRelease:
     def apply(self, *, check_mode: bool) -> dict[str, Any]:
         installer = self.installer
         installer.check_places()
-        python = read_python(self.params["python"], run)
+        python = self.asked_python
         reason = installer.flaw() or installer.made_from_another(python)
         libraries = missing_libraries(self.spec.shared_libraries)
         if reason:

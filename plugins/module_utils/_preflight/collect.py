@@ -19,15 +19,20 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._engine._instal
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine_parser import is_remembered
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPUReport, read_gpus
 from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import (
+    Python,
     fits,
     other_interpreters,
     read_python,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import os_family, read_os_release
+from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import (
+    os_family,
+    read_glibc,
+    read_os_release,
+)
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
     DEFAULT_INDEX_URL,
     Fetch,
-    Search,
+    Target,
     search,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import (
@@ -63,24 +68,21 @@ def collect(settings: Settings, run: Run, open_index: Callable[[str], Fetch]) ->
 
     ``open_index`` gives what gets pages of an index, for a file of certificates to trust.
     """
-    host = _base(read_gpus(run), machine.nvidia_devices())
+    sources = merged(
+        Sources(settings.index_url, settings.extra_index_urls, settings.find_links),
+        configured(os.environ, Path.home()),
+    )
+    host = replace(_base(read_gpus(run), machine.nvidia_devices()), sources=sources)
     engine, spec = describe_engine(settings, host)
     server = plan_server(settings, engine, host)
     installer = _installer(settings, spec, run) if spec else None
     installed = installer is not None and not installer.flaw()
     engine = replace(engine, installed=installed)
-    sources = merged(
-        Sources(settings.index_url, settings.extra_index_urls, settings.find_links),
-        configured(os.environ, Path.home()),
-    )
-    if not engine.installed and engine.distribution and not _SOURCES.intersection(settings.left_out):
-        fetch = open_index(sources.certificates)
-        found = _search(engine, sources, fetch)
-        engine = replace(
-            engine, requires_python=engine.requires_python or found.requires_python(engine.version)
-        )
-        host = replace(host, index=found, torch=_search_torch(settings, engine, sources, fetch))
     python = read_python(settings.engine_python, run)
+    if not engine.installed and engine.distribution and not _SOURCES.intersection(settings.left_out):
+        engine, host = _look_for_packages(settings, engine, host, python, open_index(sources.certificates))
+    if not fits(python, engine.requires_python):
+        python = replace(python, others=other_interpreters(run))
     if installer is not None and installed:
         ready = installer.is_current() and not installer.made_from_another(python)
         engine = replace(engine, path=str(installer.path), ready=ready)
@@ -93,7 +95,6 @@ def collect(settings: Settings, run: Run, open_index: Callable[[str], Fetch]) ->
         filesystems=tuple(_filesystems(settings, host)),
         python=python,
         port=read_port(settings, ProcFS()),
-        sources=sources,
         server=server,
         server_user_exists=_exists(settings.server_user),
         arguments_remembered=installer is not None and is_remembered(installer.path, server.arguments),
@@ -114,7 +115,7 @@ def _base(gpu: GPUReport, nvidia_devices: int) -> Host:
         os_family=os_family(release),
         is_root=os.geteuid() == 0,
         user=_user(),
-        glibc=machine.read_glibc(),
+        glibc=read_glibc(),
         systemd_running=Path("/run/systemd/system").is_dir(),
         init=machine.read_text("/proc/1/comm"),
         memory_mib=machine.read_memory_mib(),
@@ -169,19 +170,25 @@ def _reading_user(settings: Settings, host: Host) -> str:
     return settings.server_user if other else ""
 
 
-def _search(engine: Engine, sources: Sources, fetch: Fetch) -> Search:
-    return search(
+def _look_for_packages(
+    settings: Settings, engine: Engine, host: Host, python: Python, fetch: Fetch
+) -> tuple[Engine, Host]:
+    """Look for the engine, and for torch where it comes from an index of its own."""
+    sources = host.sources
+    found = search(
         engine.distribution,
         indexes=(sources.index_url or DEFAULT_INDEX_URL, *sources.extra_index_urls),
         find_links=sources.find_links,
         version=engine.version,
         fetch=fetch,
     )
-
-
-def _search_torch(settings: Settings, engine: Engine, sources: Sources, fetch: Fetch) -> Search | None:
-    """Look for torch where it comes from an index of its own."""
-    index = torch_index(engine.torch, settings.torch_index_url, wheels_in(sources.find_links))
-    if not index:
-        return None
-    return search("torch", indexes=(index,), find_links=(), version=engine.torch_version, fetch=fetch)
+    host = replace(host, index=found)
+    engine = replace(engine, requires_python=engine.requires_python or found.requires_python(engine.version))
+    if not fits(python, engine.requires_python):
+        return engine, host  # told by check_python
+    target = Target(python.version, host.machine, host.glibc)
+    index = torch_index(engine.torch, settings.torch_index_url, wheels_in(sources.find_links), target)
+    if index:
+        torch = search("torch", indexes=(index,), find_links=(), version=engine.torch_version, fetch=fetch)
+        host = replace(host, torch=torch)
+    return engine, host

@@ -16,21 +16,6 @@ _NVIDIA_VENDOR = "0x10de"
 _DISPLAY_CLASS = "0x03"
 
 
-def parse_glibc(text: str | None) -> tuple[int, int] | None:
-    """Parse ``glibc 2.36``, as confstr(3) CS_GNU_LIBC_VERSION gives it."""
-    name, _blank, version = (text or "").partition(" ")
-    numbers = version.split(".")
-    return (int(numbers[0]), int(numbers[1])) if name == "glibc" and len(numbers) > 1 else None
-
-
-def read_glibc() -> tuple[int, int] | None:
-    """Return this host's glibc, or None where the C library is another one."""
-    try:
-        return parse_glibc(os.confstr("CS_GNU_LIBC_VERSION"))
-    except (OSError, ValueError):
-        return None
-
-
 def read_text(path: str) -> str:
     """Return a small file's text without surrounding blanks; empty where it cannot be read."""
     try:

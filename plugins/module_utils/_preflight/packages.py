@@ -55,8 +55,10 @@ def check_torch(_settings: Settings, engine: Engine, host: Host) -> Iterator[Pro
         return
     variable = "inference_engine_torch_index_url"
     where = ", ".join(search.asked)
-    remedy = f"set {variable} to an index that has it, or put its wheel into a directory in "
-    remedy += "inference_engine_find_links"
+    remedy = (
+        f"set {variable} to an index that has it, or put a wheel that fits this host and its Python into "
+    )
+    remedy += "a directory in inference_engine_find_links"
     why = f"{engine.release} needs this build of torch, and it is not installed yet"
     if search.unreachable:
         reasons = "; ".join(f"{url} ({reason})" for url, reason in search.unreachable)
@@ -77,9 +79,7 @@ def check_torch(_settings: Settings, engine: Engine, host: Host) -> Iterator[Pro
         )
         return
     python = host.python
-    if python is None or not fits(python, engine.requires_python):
-        return  # told by check_python
-    if not fitting_files(files, Target(python.version, host.machine, host.glibc)):
+    if python is not None and not fitting_files(files, Target(python.version, host.machine, host.glibc)):
         tags = ", ".join(sorted({_tags(file) for file in files}))
         problem = f"no file of {wanted} at {where} fits this host: Python {python.version}, {host.machine}"
         yield Problem("torch", ERROR, variable, where, problem, f"there are {tags}", remedy)

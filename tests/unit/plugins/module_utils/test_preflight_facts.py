@@ -26,7 +26,9 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter im
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._os_release import (
     os_family,
+    parse_glibc,
     parse_os_release,
+    read_glibc,
     read_os_release,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import (
@@ -72,7 +74,7 @@ def test_no_os_release(tmp_path: Path) -> None:
     [("glibc 2.36", (2, 36)), ("glibc 2.9", (2, 9)), ("", None), (None, None), ("musl 1.2", None)],
 )
 def test_glibc(text: str | None, version: tuple[int, int] | None) -> None:
-    assert machine.parse_glibc(text) == version
+    assert parse_glibc(text) == version
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_memory(meminfo: str, limits: list[str], mib: int) -> None:
 
 def test_this_machine() -> None:
     assert machine.read_memory_mib() > 256
-    assert machine.read_glibc() is not None
+    assert read_glibc() is not None
     assert machine.size_mib("/no/such/path") is None
     assert (machine.size_mib("/") or 0) > 0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tomllib
+from ansible_collections.firsttoken.serving.plugins.module_utils._package_index import Target
 from ansible_collections.firsttoken.serving.plugins.module_utils._package_sources import Sources
 from ansible_collections.firsttoken.serving.plugins.module_utils._release import (
     ReleaseSpec,
@@ -72,6 +73,7 @@ CPU_TORCH = {"version": "2.13.0+cpu", "index_url": CPU_INDEX}
         (CPU_TORCH, "", ["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"], ""),
         (CPU_TORCH, "", ["torch-2.13.0%2Bcpu-cp311-cp311-linux_x86_64.whl"], ""),
         (CPU_TORCH, "", ["torch-2.12.0+cpu-cp311-cp311-linux_x86_64.whl"], CPU_INDEX),
+        (CPU_TORCH, "", ["torch-2.13.0+cpu-cp312-cp312-manylinux_2_28_x86_64.whl"], CPU_INDEX),
         (CPU_TORCH, "", ["torchvision-2.13.0+cpu-cp311-cp311-linux_x86_64.whl"], CPU_INDEX),
         # A release whose torch is not known takes any that the site has put there.
         ({"version": "", "index_url": CPU_INDEX}, "", ["torch-2.9.0+cpu-cp311-cp311-linux_x86_64.whl"], ""),
@@ -80,7 +82,8 @@ CPU_TORCH = {"version": "2.13.0+cpu", "index_url": CPU_INDEX}
     ],
 )
 def test_torch_index(torch: dict[str, str], wished: str, wheels: list[str], expected: str) -> None:
-    assert torch_index(torch, wished, wheels) == expected
+    target = Target("3.11.2", "x86_64", (2, 36))
+    assert torch_index(torch, wished, wheels, target) == expected
 
 
 @pytest.mark.parametrize(
