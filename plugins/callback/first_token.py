@@ -12,7 +12,7 @@ short_description: End a run with the model's answer
 version_added: 0.1.0
 author: firsttoken.serving contributors (@firsttoken)
 description:
-  - Shows the summary of every host whose model was asked by M(firsttoken.serving.completion), after the recap.
+  - Shows, after the recap, the summary of every host whose model M(firsttoken.serving.completion) asked.
   - A host that was asked several times shows its last answer. One whose check failed shows its error where it
     failed.
 requirements:

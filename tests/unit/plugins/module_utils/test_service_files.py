@@ -27,7 +27,8 @@ SECRET = 'a "b"\nFAKE="visible"\n\\'
         (None, {"A": "1", "K": SECRET}, (None, 'A="1"\nK=(hidden)\n')),
         ({"A": "1", "K": SECRET}, {"A": "2", "K": SECRET}, ('A="1"\nK=(hidden)\n', 'A="2"\nK=(hidden)\n')),
         ({"K": "old"}, {"K": "new"}, ("K=(hidden)\n", "K=(hidden, another value)\n")),
-        ({"K": SECRET}, {}, ("K=(hidden)\n", "(no variables)\n")),  # a variable that is no secret any more stays hidden
+        # A variable that is no secret any more stays hidden.
+        ({"K": SECRET}, {}, ("K=(hidden)\n", "(no variables)\n")),
         (None, {}, (None, "(no variables)\n")),
         ({}, {"K": "1"}, ("(no variables)\n", "K=(hidden)\n")),
         ({"GONE": SECRET}, {"A": "1"}, ("GONE=(hidden)\n", 'A="1"\n')),
