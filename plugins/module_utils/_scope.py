@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu_processes import (
     ENGINE,
@@ -123,8 +123,12 @@ def select(
         spared[holder.pid] = (code, reason)
         problems.add(holder.pid)
         if code == ZOMBIE:
-            living = [processes[pid] for pid in holder.relatives if pid not in protected | {1}]
-            targets.update((process.pid, process) for process in living)
+            # One that holds a GPU itself has to be in scope itself, by anything but its number.
+            by_itself = {one.pid: replace(scope, pids=frozenset()).includes(one) for one in found}
+            living = [
+                pid for pid in holder.relatives if by_itself.get(pid, True) and pid not in protected | {1}
+            ]
+            targets.update((pid, processes[pid]) for pid in living)
             problems.discard(holder.pid)
     for pid in targets:
         spared.pop(pid, None)

@@ -121,6 +121,14 @@ def test_of_a_zombie_its_relatives_are_ended(tables: Any) -> None:  # Z-08
     assert "31000" in selection.spared[31794][1]
 
 
+def test_a_relative_with_a_gpu_of_its_own_has_to_be_in_scope_itself(tables: Any) -> None:
+    zombie = ZOMBIE.format(comm="comm=VLLM::Worker_TP [VLLM::Worker_TP]").replace("31810 31794", "31810 50")
+    table = zombie + "\n    50 1 comm=python python train.py"
+    assert choose(tables, Scope(), table, {31794, 31810}).targets == ()
+    asked = choose(tables, Scope("matching", pids=frozenset({31794})), table, {31794, 31810})
+    assert [target.pid for target in asked.targets] == [31810]
+
+
 def test_of_somebodys_zombie_nothing_is_ended_unless_asked_for(tables: Any) -> None:
     table = ZOMBIE.format(comm="comm=python [python]")
     assert choose(tables, Scope(), table, {31794}).targets == ()
