@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import run as run_command
 from ansible_collections.firsttoken.serving.plugins.module_utils._ending import (
@@ -171,7 +172,9 @@ def _too_little(planned: Plan, gpus: Sequence[GPU], needs: Needs, free: dict[int
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    found = argparse.ArgumentParser(prog="gpu-gate", description=(__doc__ or "").split("\n")[0])
+    found = argparse.ArgumentParser(
+        prog="gpu-gate", description="What every start of a server passes before the engine."
+    )
     found.add_argument("--exec", action="store_true", help="become the server after the passage")
     found.add_argument("--engine", default="vllm", help="engine whose orphans may be ended")
     found.add_argument("--user", default=str(os.geteuid()), help="user whose orphans may be ended")
@@ -191,16 +194,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.exec and not options.command:
         parser().error("--exec needs the server's command line, after --")
     try:
-        print(f"gpu-gate: {_gate(options).passage()}", flush=True)
+        _say(sys.stdout, _gate(options).passage())
     except (UnknownEngineError, LookupError) as exc:
-        print(f"gpu-gate: {exc}", file=sys.stderr)
+        _say(sys.stderr, str(exc))
         return USAGE
     except (RefusedError, NeedsError) as exc:
-        print(f"gpu-gate: refuses the start: {exc}", file=sys.stderr)
+        _say(sys.stderr, f"refuses the start: {exc}")
         return REFUSE
-    if options.exec:
-        os.execvp(options.command[0], options.command)  # noqa: S606  (the user's own server)
-    return GO
+    return _become(options.command) if options.exec else GO
+
+
+def _become(command: Sequence[str]) -> int:
+    try:
+        os.execvp(command[0], command)  # noqa: S606  (the user's own server)
+    except OSError as exc:
+        _say(sys.stderr, f"{command[0]}: {exc.strerror}")
+    return REFUSE
+
+
+def _say(stream: TextIO, line: str) -> None:
+    stream.write(f"gpu-gate: {line}\n")
+    stream.flush()
 
 
 def _gate(options: argparse.Namespace) -> Gate:

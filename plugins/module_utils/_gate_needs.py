@@ -24,6 +24,8 @@ _DEFAULT_FRACTION = 0.9
 _MARGIN_MIB = 512
 # The driver states of a boot that is not over; the others need somebody.
 _WAITED_FOR = (DRIVER_NOT_LOADED, ERROR)
+# The one node of a Linux under Windows (WSL).
+_WINDOWS_GPU = "dxg"
 _FABRIC_IN_PROGRESS = "In Progress"
 
 
@@ -131,6 +133,8 @@ def not_ready(report: GPUReport, gpus: Sequence[GPU], nodes: Collection[str]) ->
     """
     if report.status != OK:
         return report.message
+    if _WINDOWS_GPU in nodes:
+        return ""
     wanted = ["nvidiactl", *(f"nvidia{gpu.minor_number}" for gpu in gpus if gpu.minor_number is not None)]
     missing = [f"/dev/{name}" for name in [*wanted, "nvidia-uvm"] if name not in nodes]
     if missing:

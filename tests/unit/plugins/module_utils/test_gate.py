@@ -201,6 +201,11 @@ sys.exit(_gate.main(sys.argv[1:]))
     assert said[1:] == [f"{child.pid} serves"]  # still the process that its manager watches
 
 
+def test_what_it_cannot_become_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert module._become(["/nowhere/vllm", "serve"]) == module.REFUSE
+    assert capsys.readouterr().err == "gpu-gate: /nowhere/vllm: No such file or directory\n"
+
+
 def test_what_it_is_to_become_has_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         module.main(["--exec"])

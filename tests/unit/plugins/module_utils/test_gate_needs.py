@@ -113,6 +113,7 @@ NODES = ["null", "nvidiactl", "nvidia0", "nvidia1", "nvidia2", "nvidia-uvm", "nv
         (NODES, "Completed", ""),
         ([name for name in NODES if name != "nvidia-uvm"], None, "there is no /dev/nvidia-uvm yet"),  # S-11
         (["nvidia-uvm"], None, "there is no /dev/nvidiactl, /dev/nvidia0 yet"),
+        (["dxg"], None, ""),
         (NODES, "In Progress", "GPU 0 has not joined the NVLink fabric yet"),  # D-08
     ],
 )
