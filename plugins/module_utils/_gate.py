@@ -206,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _become(command: Sequence[str]) -> int:
     try:
-        os.execvp(command[0], command)  # noqa: S606  (the user's own server)
+        os.execvp(command[0], list(command))  # noqa: S606  (the user's own server)
     except OSError as exc:
         _say(sys.stderr, f"{command[0]}: {exc.strerror}")
     return REFUSE

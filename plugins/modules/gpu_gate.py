@@ -19,13 +19,7 @@ author:
   - firsttoken.serving contributors (@firsttoken)
 extends_documentation_fragment:
   - firsttoken.serving._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - firsttoken.serving._attributes.full_support
 options:
   path:
     description:

@@ -20,19 +20,12 @@ description:
     it was chosen; the check and the signal go through a pidfd, so that a number that is used again reaches
     nobody.
   - Driver daemons, monitoring, MPS and display servers are never signalled, whatever O(scope) says.
+  - The difference shows memory and holders before and after.
 author:
   - firsttoken.serving contributors (@firsttoken)
 extends_documentation_fragment:
   - firsttoken.serving._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-    details:
-      - Shows memory and holders before and after.
-  idempotent:
-    support: full
+  - firsttoken.serving._attributes.full_support
 options:
   state:
     description:

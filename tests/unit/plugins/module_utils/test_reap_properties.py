@@ -137,55 +137,29 @@ def test_what_is_chosen_is_in_scope(table: dict[int, Process], data: st.DataObje
     assert not {target.pid for target in selection.targets} & set(selection.spared)
 
 
+def stack(depth: int, parent: int, start_ticks: int) -> dict[int, Process]:
+    """Workers from pid 60 on, each below the one before, in the group of a server with pid 50."""
+    parents = [parent, *range(60, 60 + depth - 1)]
+    return {
+        pid: Process(pid, "VLLM::Worker_TP", "VLLM::Worker_TP0", "S", above, 50, 50, start_ticks, 998)
+        for pid, above in zip(range(60, 60 + depth), parents)
+    }
+
+
 @settings(max_examples=100)
-@given(table=processes(), data=st.data())
-def test_a_living_server_keeps_its_workers(table: dict[int, Process], data: st.DataObject) -> None:
-    """However a worker hangs below a living server, it is no orphan."""
+@given(table=processes(), depth=st.integers(1, 4), parent=st.sampled_from([1, 50]))
+def test_a_living_server_keeps_its_workers(table: dict[int, Process], depth: int, parent: int) -> None:
+    """However a worker hangs below a living server, or has come away from it, it is no orphan."""
     server = Process(50, "vllm", SERVERS[0], "S", 1, 50, 50, 1, 998, cgroup="/x")
-    depth = data.draw(st.integers(1, 4))
-    workers = {
-        60 + level: Process(
-            60 + level,
-            "VLLM::Worker_TP",
-            "VLLM::Worker_TP0",
-            "S",
-            59 + level if level else 50,
-            50,
-            50,
-            2,
-            998,
-        )
-        for level in range(depth)
-    }
-    detached = data.draw(st.booleans())
-    if detached:
-        workers[60] = replace(workers[60], ppid=1)
-    everything = {**table, 50: server, **workers}
-    selection = decide(everything, set(workers), Scope())
-    assert selection.targets == ()
+    workers = stack(depth, parent, 2)
+    assert decide({**table, 50: server, **workers}, set(workers), Scope()).targets == ()
 
 
 @settings(max_examples=100)
-@given(table=processes(), data=st.data())
-def test_without_any_server_or_owner_a_worker_is_reaped(
-    table: dict[int, Process], data: st.DataObject
-) -> None:
+@given(table=processes(), depth=st.integers(1, 4))
+def test_without_any_server_or_owner_a_worker_is_reaped(table: dict[int, Process], depth: int) -> None:
     """The other way round: what nobody owns does come back, whatever else runs."""
-    depth = data.draw(st.integers(1, 4))
-    workers = {
-        60 + level: Process(
-            60 + level,
-            "VLLM::Worker_TP",
-            "VLLM::Worker_TP0",
-            "S",
-            59 + level if level else 1,
-            50,
-            50,
-            30,
-            998,
-        )
-        for level in range(depth)
-    }
+    workers = stack(depth, 1, 30)
     init = Process(1, "systemd", "/sbin/init", "S", 0, 1, 1, 1, 0)
     others = {pid: replace(process, uid=1000) for pid, process in table.items()}
     selection = decide({**others, 1: init, **workers}, set(workers), Scope())
