@@ -141,4 +141,4 @@ def main(engine_parser: Callable[[], tuple[argparse.ArgumentParser, Callable[[An
         parser, validate = engine_parser()
         argparse.ArgumentParser.error = _refuse  # type: ignore[method-assign,assignment]
         answer = refusals(words, parser, validate)
-    print(json.dumps(answer))
+    sys.stdout.write(json.dumps(answer) + "\n")
