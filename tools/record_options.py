@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Record the options of an engine's real parser as a data file of this collection.
 
-Run it with the Python of a venv that has the engine, from the root of the checkout:
+Run it with the Python of a venv that has the engine:
 
     /opt/inference/current/bin/python tools/record_options.py vllm
 
@@ -16,10 +16,12 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import importlib.util
 import io
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Callable
 
 HEADER = """# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -35,26 +37,23 @@ from __future__ import annotations
 
 """
 WIDTH = 90
+ENGINES = Path(__file__).resolve().parents[1] / "plugins" / "module_utils" / "_engine"
 
 
-def vllm_parser() -> argparse.ArgumentParser:
-    """Return the parser of ``vllm serve``."""
-    from vllm.entrypoints.cli.serve import ServeSubcommand  # noqa: PLC0415 (only in that engine's venv)
-    from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: PLC0415
-
-    return ServeSubcommand().subparser_init(FlexibleArgumentParser(prog="vllm").add_subparsers())
-
-
-def sglang_parser() -> argparse.ArgumentParser:
-    """Return the parser of ``sglang serve``."""
-    from sglang.srt.server_args import ServerArgs  # noqa: PLC0415
-
-    parser = argparse.ArgumentParser(prog="sglang serve")
-    ServerArgs.add_cli_args(parser)
-    return parser
+def engine_parser(engine: str) -> tuple[argparse.ArgumentParser, Callable[[argparse.Namespace], None]]:
+    """Return the engine's parser and what checks its result, as the collection makes them to ask them."""
+    # By its path: on the search path the collection's vllm.py would stand for vLLM.
+    spec = importlib.util.spec_from_file_location("parser", ENGINES / f"_{engine}_parser.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.engine_parser()
 
 
-PARSERS = {"vllm": vllm_parser, "sglang": sglang_parser}
+def serve_parser(engine: str) -> argparse.ArgumentParser:
+    """Return the parser of the engine's ``serve`` alone."""
+    parser, _validate = engine_parser(engine)
+    subparsers = next(action for action in parser._actions if isinstance(action.choices, dict))
+    return subparsers.choices["serve"]
 
 
 def rows_of(parser: argparse.ArgumentParser) -> list[tuple[str, str, str, str]]:
@@ -138,12 +137,12 @@ def recorded(path: Path) -> dict[str, list[tuple[str, str, str, str]]]:
 def main() -> None:
     """Record the release that is installed beside this Python."""
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("engine", choices=sorted(PARSERS))
+    arguments.add_argument("engine", choices=["sglang", "vllm"])
     arguments.add_argument("--output", type=Path, help="the data file; default: the collection's")
     given = arguments.parse_args()
-    path = given.output or Path(f"plugins/module_utils/_engine/_{given.engine}_options.py")
+    path = given.output or ENGINES / f"_{given.engine}_options.py"
     with contextlib.redirect_stdout(io.StringIO()):  # engines print while they are imported
-        rows = rows_of(PARSERS[given.engine]())
+        rows = rows_of(serve_parser(given.engine))
         release = version(given.engine).split("+")[0]
     tables = recorded(path)
     tables[release] = rows

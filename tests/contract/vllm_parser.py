@@ -17,9 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from record_options import rows_of, vllm_parser
-from vllm.entrypoints.cli.serve import ServeSubcommand
-from vllm.utils.argparse_utils import FlexibleArgumentParser
+from record_options import engine_parser, rows_of, serve_parser
 
 KEPT = (
     "model_tag",
@@ -45,14 +43,12 @@ KEPT = (
 
 def parse(arguments: list[str]) -> dict[str, Any]:
     """Do what the ``vllm`` program does with its command line before it loads anything."""
-    parser = FlexibleArgumentParser(prog="vllm")
-    command = ServeSubcommand()
-    command.subparser_init(parser.add_subparsers(required=False, dest="subparser"))
+    parser, validate = engine_parser("vllm")
     messages = io.StringIO()
     try:
         with contextlib.redirect_stderr(messages), contextlib.redirect_stdout(messages):
             found = parser.parse_args(arguments[1:])
-            command.validate(found)
+            validate(found)
     except SystemExit as exc:
         return {"error": f"exit {exc.code}: {messages.getvalue()[-300:]}", "values": {}}
     except Exception as exc:
@@ -63,7 +59,7 @@ def parse(arguments: list[str]) -> dict[str, Any]:
 def main() -> None:
     """Answer all cases at once: importing vLLM takes most of the time."""
     cases = json.load(sys.stdin)["cases"]
-    answer = {"rows": rows_of(vllm_parser()), "results": [parse(case) for case in cases]}
+    answer = {"rows": rows_of(serve_parser("vllm")), "results": [parse(case) for case in cases]}
     Path(sys.argv[1]).write_text(json.dumps(answer, default=str))
 
 
