@@ -14,6 +14,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._config_default
 _TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config", "decoder", "generator")
 
 Number = Union[int, float]
+_TOO_LARGE = 1 << 63
 
 
 class ArchitectureError(ValueError):
@@ -37,6 +38,11 @@ class InvalidValueError(ArchitectureError):
         super().__init__(f"config.json: {key} is {value!r}, expected {expected}")
         self.key = key
         self.value = value
+
+
+def is_positive(value: object) -> bool:
+    """Say whether a JSON value is a number above zero that sizes can be computed with: no NaN, no 1e400."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _TOO_LARGE
 
 
 class Section:
@@ -88,13 +94,14 @@ class Section:
         return value
 
     def number(self, key: str) -> Number | None:
-        """Give a number above zero, None where there is none."""
+        """Give a finite number above zero, None where there is none."""
         value = self.values.get(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            raise InvalidValueError(self.name(key), value, "a number above zero")
-        return value
+        if not is_positive(value):
+            raise InvalidValueError(self.name(key), value, "a finite number above zero")
+        number: Number = value
+        return number
 
     def flag(self, key: str, default: bool = False) -> bool:
         """Give a true or false; what is neither counts as Python counts it."""

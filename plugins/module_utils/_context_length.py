@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.firsttoken.serving.plugins.module_utils._config_section import (
     InvalidValueError,
     Section,
+    is_positive,
 )
 
 # vllm/transformers_utils/model_arch_config_convertor.py: derive_max_model_len_and_key
@@ -74,9 +75,7 @@ def _yarn_longest(section: Section) -> int | None:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-        return None
-    return float(value)
+    return float(value) if isinstance(value, (int, float)) and is_positive(value) else None
 
 
 def _scaling_factor(section: Section) -> float:
@@ -89,7 +88,7 @@ def _scaling_factor(section: Section) -> float:
         value = parameters.get("factor", factor)
         number = 1.0 if value is None else _number(value)  # vLLM takes a null for 1.0
         if number is None:
-            raise InvalidValueError(section.name("rope_scaling.factor"), value, "a number above zero")
+            raise InvalidValueError(section.name("rope_scaling.factor"), value, "a finite number above zero")
         factor = number
     return factor
 

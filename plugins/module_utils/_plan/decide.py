@@ -173,6 +173,8 @@ def _too_long(task: Task, found: Fit, better: Sequence[Fit]) -> PlanError:
     """Say what does not fit: the weights, or the context."""
     wishes, stage = task.wishes, found.tightest
     largest = _largest(found, wishes) or found.longest(wishes.concurrency)
+    if largest == 0 and found.longest(1.0):
+        return _too_many(task, found)
     if largest == 0:
         return PlanError(
             wishes.named("fraction"),
@@ -199,6 +201,18 @@ def _too_long(task: Task, found: Fit, better: Sequence[Fit]) -> PlanError:
             ]
         ),
         largest=largest,
+    )
+
+
+def _too_many(task: Task, found: Fit) -> PlanError:
+    """Say that so many sequences would have no room for a single block each."""
+    wishes, length = task.wishes, task.wishes.max_model_len or task.limit
+    return PlanError(
+        wishes.named("concurrency"),
+        wishes.concurrency,
+        f"{wishes.named('concurrency')} is {wishes.concurrency:g}: the KV cache has no room for so many "
+        "sequences of any length",
+        f"of {length} tokens each, {found.concurrency(length):.2f} fit at once",
     )
 
 

@@ -63,6 +63,13 @@ def plan_deployment(model: Model, options: Mapping[str, Any]) -> dict[str, Any]:
     engine = get_engine(options["engine"])
     version = options["engine_version"] or engine.tested_version
     found, devices = architecture(model.config), devices_of(options["gpus"])
+    if options["gpus"] and not devices:
+        raise PlanError(
+            "gpus",
+            options["gpus"],
+            "every GPU is in MIG mode and none has a slice",
+            "create slices (nvidia-smi mig -cgi), switch MIG mode off, or give [] for the engine's CPU build",
+        )
     if options["assume_idle"]:
         devices = [replace(device, free=device.total, holders=()) for device in devices]
     cache = _cache_type(model, found, devices, Server(engine.name, version), options["kv_cache_dtype"])
@@ -78,6 +85,9 @@ def plan_deployment(model: Model, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _weights(model: Model, found: Architecture, total: int | None) -> Weights:
     if total is not None:
+        if total < 1:
+            problem = f"weights_size_bytes is {total}"
+            raise PlanError("weights_size_bytes", total, problem, "give at least 1")
         return weights_from_total(total)
     require_complete(model)
     tensors = {name: size for shard in model.weights.shards.values() for name, size in shard.tensors.items()}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._model_config import Architecture
@@ -64,20 +65,17 @@ class Wishes:
             "batch_tokens",
             "batch_sequences",
             "block",
+            "cache_bytes",
         ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise PlanError(self.named(name), value, f"{self.named(name)} is {value}", "give at least 1")
-        if self.cache_bytes is not None and self.cache_bytes < 1:
-            raise PlanError(
-                self.named("cache_bytes"), self.cache_bytes, "the KV cache has no size", "give at least 1"
-            )
         if self.fraction is not None and not 0 < self.fraction <= 1:
             problem = f"{self.named('fraction')} is {self.fraction}"
             raise PlanError(self.named("fraction"), self.fraction, problem, "give more than 0, at most 1")
-        if self.concurrency <= 0:
+        if not 0 < self.concurrency < math.inf:
             problem = f"{self.named('concurrency')} is {self.concurrency}"
-            raise PlanError(self.named("concurrency"), self.concurrency, problem, "give more than 0")
+            raise PlanError(self.named("concurrency"), self.concurrency, problem, "give a number above 0")
 
     def named(self, name: str) -> str:
         """Give the user's word for a wish."""

@@ -292,6 +292,11 @@ LENGTHS: dict[str, tuple[dict[str, Any], int, int]] = {
         2048,
         2048,
     ),
+    "a YaRN factor of 1e400 is none": (
+        {"rope_scaling": {"type": "yarn", "factor": float("inf"), "original_max_position_embeddings": 512}},
+        2048,
+        2048,
+    ),
     "mrope has no factor": ({"rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 2]}}, 2048, 2048),
     "longrope starts with the short one": (
         {"rope_scaling": {"type": "su"}, "original_max_position_embeddings": 512},
@@ -321,6 +326,14 @@ def test_context_length(changes: dict[str, Any], default: int, longest: int) -> 
     context = architecture({**LLAMA, **changes}).context
     assert context is not None
     assert (context.default, context.longest) == (default, longest)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 10**400, -1, True])
+@pytest.mark.parametrize("where", ["max_position_embeddings", "rope_scaling"])
+def test_a_context_length_that_nothing_can_be_computed_with(where: str, number: float) -> None:
+    value = {"type": "linear", "factor": number} if where == "rope_scaling" else number
+    with pytest.raises(InvalidValueError, match=f"{where}.*finite number above zero"):
+        assert architecture({**LLAMA, where: value})
 
 
 def test_a_model_may_set_no_context_length() -> None:

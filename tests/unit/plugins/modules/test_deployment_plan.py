@@ -215,6 +215,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a longer context than the model's": ({"max_model_len": 8193}, "max_model_len", "at most 8192"),
     "a cache type that nobody knows": ({"kv_cache_dtype": "int2"}, "kv_cache_dtype", "choose from"),
     "no cache": ({"gpus": [], "engine": "sglang"}, "kv_cache_memory_bytes", "set kv_cache_memory_bytes"),
+    "a cache of no bytes": (
+        {"kv_cache_memory_bytes": 0},
+        "kv_cache_memory_bytes",
+        "kv_cache_memory_bytes is 0",
+    ),
+    "weights of less than nothing": ({"weights_size_bytes": -1}, "weights_size_bytes", "at least 1"),
+    "sequences that are no number": ({"concurrency": float("nan")}, "concurrency", "concurrency is nan"),
+    "endless sequences": ({"concurrency": float("inf")}, "concurrency", "concurrency is inf"),
+    "more sequences than blocks": ({"concurrency": 1e12}, "concurrency", "fit at once"),
+    "MIG mode without a slice": ({"gpus": [{**GPU, "mig_mode": "Enabled"}]}, "gpus", "none has a slice"),
     "a fraction as a percentage": ({"memory_fraction": 90}, "memory_fraction", "at most 1"),
 }
 
