@@ -191,4 +191,7 @@ def _summary(tensors: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]
             end = tensor_end
     if total != end:
         raise ValueError("tensors overlap or leave holes")
+    # Looked at once for all tensors: a fraction in any offset makes the sum one.
+    if isinstance(total, float) or not all(isinstance(dtype, str) for dtype in by_dtype):
+        raise TypeError("an offset is a fraction, or a type no name")
     return sizes, by_dtype, end

@@ -44,6 +44,14 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b
         (file_of(b'{"a": {"data_offsets": [5, 1]}}', 16), "has an invalid safetensors header"),
         (file_of(b'{"a": {"data_offsets": ["0", "1"]}}', 16), "has an invalid safetensors header"),
         (file_of(b"[]", 0), "has an invalid safetensors header"),
+        (
+            file_of(b'{"a": {"dtype": "U8", "shape": [16], "data_offsets": [0, 16.0]}}', 16),
+            "has an invalid safetensors header",
+        ),
+        (
+            file_of(b'{"a": {"dtype": 8, "shape": [16], "data_offsets": [0, 16]}}', 16),
+            "has an invalid safetensors header",
+        ),
     ],
 )
 def test_judge(tmp_path: Path, content: bytes, problem: str) -> None:
