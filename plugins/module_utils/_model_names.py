@@ -8,6 +8,7 @@ Such a sub-directory is a draft model for speculative decoding (EAGLE, MTP) as a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def _names(
     for item in sorted(directory.iterdir()):
         if item.name.startswith("."):
             continue
-        real = item.resolve()
+        real = Path(os.path.realpath(item))  # resolve() raises for a link to itself before Python 3.13
         enter = len(inside) <= _DEPTH and real not in inside and (follow or not item.is_symlink())
         if enter and _is_model(item):
             yield from _names(item, f"{prefix}{item.name}/", (*inside, real), follow=follow)

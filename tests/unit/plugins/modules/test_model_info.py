@@ -181,6 +181,13 @@ def test_no_weights(models: Any, run_module: Any, tmp_path: Path) -> None:
     assert "no weight file at all" in run_module(main, {"path": str(path)})["msg"]
 
 
+def test_a_link_to_itself(run_module: Any, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}')
+    (tmp_path / "model.safetensors").symlink_to("model.safetensors")
+    result = run_module(main, {"path": str(tmp_path)})
+    assert "model.safetensors is a link to model.safetensors, which does not exist" in result["msg"]
+
+
 def test_dangling_link_of_a_hub_cache(models: Any, run_module: Any, tmp_path: Path) -> None:
     path = models.make(tmp_path / "model")
     (path / "model.safetensors").unlink()
