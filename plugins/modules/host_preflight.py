@@ -84,13 +84,12 @@ options:
       - The running server of this deployment does not count as a stranger on its port.
     type: dict
     default: {}
-  variable_problems:
+  variables:
     description:
-      - What is known to be wrong with variables already, as returned by the lookup
-        P(firsttoken.serving.role_variables#lookup). It becomes part of the report.
-    type: list
-    elements: dict
-    default: []
+      - What the lookup P(firsttoken.serving.role_variables#lookup) returns. O(server) wins over the variables of
+        the server in it, and what it says is wrong with variables becomes part of the report.
+    type: dict
+    default: {}
   model_path:
     description: The model's directory. Left out, the model is not looked at.
     type: path
@@ -249,7 +248,7 @@ ARGUMENT_SPEC = {
     "torch_index_url": {"type": "str", "default": ""},
     "system_packages": {"type": "str", "default": "auto"},
     "server": {"type": "dict", "default": {}},
-    "variable_problems": {"type": "list", "elements": "dict", "default": []},
+    "variables": {"type": "dict", "default": {}},
     "model_path": {"type": "path"},
     "disk_needed_mib": {"type": "int", "default": 0},
     "memory_needed_mib": {"type": "int", "default": 0},
@@ -267,7 +266,9 @@ def hide_passwords(module: AnsibleModule, settings: Settings) -> None:
 
 def settings_of(options: dict[str, Any]) -> Settings:
     """Return the module's options as the checks take them; a value of the wrong kind becomes a problem."""
-    told = options.pop("variable_problems")
+    variables = options.pop("variables")
+    told = variables.get("problems") or []
+    options["server"] = {**(variables.get("values") or {}).get("inference_server", {}), **options["server"]}
     names = [item.name for item in fields(Problem) if item.name != "check"]
     problems = [Problem("variables", **{name: entry.get(name, "") for name in names}) for entry in told]
     left_out = [entry["variable"] for entry in told if entry.get("left_out")]

@@ -228,9 +228,14 @@ def test_what_is_known_of_variables_already_is_part_of_the_report(
         "remedy": "give a whole number",
         "left_out": True,
     }
-    wanted = {**with_server(good, port=0), "variable_problems": [known]}
+    values = {"inference_server": {"port": 1, "name": "no name"}}
+    wanted = {**with_server(good, port=0), "variables": {"problems": [known], "values": values}}
     result = run_module(host_preflight.main, wanted)
-    assert names(result) == [("inference_server_port", "0"), ("inference_check_max_tokens", "many")]
+    assert names(result) == [
+        ("inference_server_name", "no name"),
+        ("inference_server_port", "0"),  # what is given directly wins
+        ("inference_check_max_tokens", "many"),
+    ]
 
 
 def test_passwords_of_an_index_are_never_shown(run_module: Any, good: dict[str, Any]) -> None:
