@@ -13,9 +13,12 @@ from pathlib import Path
 import torch
 
 count_file = Path(sys.argv[1])
+staged = count_file.with_suffix(".new")
 matrix = torch.rand(16384, 32768, device="cuda")  # 2 GiB of float32
 rounds = 0
 while True:
     checksum = (matrix[:1024] @ matrix[:1024].T).sum().item()
     rounds += 1
-    count_file.write_text(f"{rounds} {checksum}")
+    # By rename, so that a reader never sees half of it.
+    staged.write_text(f"{rounds} {checksum}")
+    staged.replace(count_file)

@@ -87,7 +87,7 @@ def bystander(tmp_path: Path) -> Iterator[Callable[[], int]]:
     count = tmp_path / "count"
     process = subprocess.Popen([sys.executable, HERE / "bystander.py", count], start_new_session=True)
     awaited("the bystander computes", count.exists)
-    yield lambda: int((count.read_text() or "0").split()[0])
+    yield lambda: int(count.read_text().split()[0])
     assert process.poll() is None, "the bystander was ended"
     process.kill()
     process.wait()
