@@ -86,8 +86,8 @@ options:
     default: {}
   variables:
     description:
-      - What the lookup P(firsttoken.serving.role_variables#lookup) returns. O(server) wins over the variables of
-        the server in it, and what it says is wrong with variables becomes part of the report.
+      - What the lookup P(firsttoken.serving.role_variables#lookup) returns. O(server) wins over the variables
+        of the server in it, and what it says is wrong with variables becomes part of the report.
     type: dict
     default: {}
   model_path:
