@@ -115,7 +115,7 @@ def deployment(
         spec = engine.install_spec(str(role["engine_version"]), variant, Platform())
         release = f"{role['engine_root']}/releases/{spec.release}"
         settings = ServerSettings.from_mapping(
-            {**_settings(role), "version": spec.version, "variant": spec.variant, "venv": release}
+            {**settings_of(role), "version": spec.version, "variant": spec.variant, "venv": release}
         )
         secrets = secret_environment(engine.name, engine.secrets, role["secrets"])
     except SettingsError as exc:
@@ -201,7 +201,8 @@ def _check_names(role: Mapping[str, Any], manager: str) -> None:
             )
 
 
-def _settings(role: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(role: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ``ServerSettings`` takes, for the variables of the role, all of them."""
     hub = str(role["hub_endpoint"] or "")
     return {
         "engine": role["engine_name"],

@@ -151,7 +151,7 @@ class Engine(ABC):
 
     def problems(self, settings: ServerSettings, version: str = "") -> list[SettingProblem]:
         """Return everything that is known to be wrong with these settings, before anything is started."""
-        return [*self.refusals(settings), *self._parser_problems(settings, version or settings.version)]
+        return [*self.refusals(settings), *self.parser_problems(settings, version or settings.version)]
 
     def refusals(self, settings: ServerSettings) -> list[SettingProblem]:
         """Return what the collection refuses: secrets in sight, settings given twice, impossible paths."""
@@ -194,7 +194,8 @@ class Engine(ABC):
                 words += _option(name, getattr(settings, setting))
         return words + [name for setting, name in self.flag_options if _given(settings, setting)]
 
-    def _parser_problems(self, settings: ServerSettings, version: str) -> list[SettingProblem]:
+    def parser_problems(self, settings: ServerSettings, version: str) -> list[SettingProblem]:
+        """Return what the release would refuse; nothing when its options are unknown."""
         rendered = self.rendered_options(settings)
         found = []
         for problem in self.check_arguments(self._options(settings), version) or []:

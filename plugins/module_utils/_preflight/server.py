@@ -14,15 +14,14 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._deployment imp
     Deployment,
     DeploymentError,
     deployment,
+    settings_of,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine._options import options_in
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._paths import directory_problem
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import (
     ServerSettings,
     SettingProblem,
     variable_of,
 )
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine.base import Engine
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 
 # Variables of other roles that the role takes its own from.
@@ -110,25 +109,11 @@ def _without(role: Mapping[str, Any], problems: Iterable[SettingProblem]) -> dic
 
 def _judged(result: Deployment, role: Mapping[str, Any], problems: list[SettingProblem]) -> Server:
     engine = get_engine(result.engine)
-    start = len(engine.start(ServerSettings(engine=result.engine, model_path="/model")))
-    variables = _variables(engine, result.version, role.get("extra_args") or ())
-    wrong = engine.check_arguments(result.argv[start:], result.version)
-    refused = [
-        SettingProblem(
-            variables.get(name, variable_of("extra_args")),
-            problem.value if name in variables else f"{problem.option} {problem.value}".strip(),
-            f"{problem.option}: {problem.text}",
-            problem.remedy,
-        )
-        for problem in wrong or ()
-        for name in [engine.canonical_option(problem.option.split("=", 1)[0], result.version)]
-    ]
+    settings = ServerSettings.from_mapping(settings_of({**DEFAULTS, **role}))
     return Server(
-        tuple(problems), tuple(refused), tuple(result.argv[1:]), variables, recorded=wrong is not None
+        tuple(problems),
+        tuple(engine.parser_problems(settings, result.version)),
+        tuple(result.argv[1:]),
+        {option: variable_of(setting) for option, setting in engine.rendered_options(settings).items()},
+        recorded=result.version in engine.option_tables,
     )
-
-
-def _variables(engine: Engine, version: str, extra: Iterable[str]) -> dict[str, str]:
-    given_apart = {name for _spelling, name in options_in(list(extra), engine.option_tables.get(version))}
-    settings = (*engine.value_options, *engine.flag_options)
-    return {option: variable_of(setting) for setting, option in settings if option not in given_apart}
