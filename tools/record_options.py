@@ -26,7 +26,7 @@ from typing import Callable
 HEADER = """# SPDX-FileCopyrightText: 2026 firsttoken.serving contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-\"\"\"Options of {engine}'s server by release, recorded from its parser by tools/record_options.py; do not edit.
+\"\"\"Options of {engine}'s server by release, from its parser by tools/record_options.py; do not edit.
 
 Rows: names; values taken (0, 1, ? at most one, + one or more, * any number); their kind, with ? where
 "None" stands for no value; choices.
