@@ -61,12 +61,12 @@ def wheels_in(places: Iterable[str]) -> list[str]:
     return [entry.name for directory in directories if directory.is_dir() for entry in directory.iterdir()]
 
 
-def configured(environment: Mapping[str, str], home: Path) -> Sources:
-    """Return what uv, and for what uv does not say pip, is configured with for the user with this home."""
+def configured(environment: Mapping[str, str]) -> Sources:
+    """Return what uv, and for what uv does not say pip, is configured with in this environment."""
     return merged(
         from_uv_environment(environment),
-        *(from_uv_document(document) for document in _uv_documents(environment, home)),
-        *(from_pip_options(options) for options in _pip_configuration(environment, home)),
+        *(from_uv_document(document) for document in _uv_documents(environment)),
+        *(from_pip_options(options) for options in _pip_configuration(environment)),
     )
 
 
@@ -107,13 +107,13 @@ def from_pip_options(options: Mapping[str, str]) -> Sources:
     )
 
 
-def _pip_configuration(environment: Mapping[str, str], home: Path) -> list[dict[str, str]]:
+def _pip_configuration(environment: Mapping[str, str]) -> list[dict[str, str]]:
     names = ("index-url", "find-links", "cert")
     variables = {name: environment.get("PIP_" + name.upper().replace("-", "_"), "") for name in names}
     own = environment.get("PIP_CONFIG_FILE", "")
     if own == os.devnull:  # pip reads no file then
         return [variables]
-    user = (str(home / ".pip" / "pip.conf"), f"{_config_home(environment, home)}/pip/pip.conf")
+    user = (f"{environment.get('HOME', '')}/.pip/pip.conf", f"{_config_home(environment)}/pip/pip.conf")
     return [variables, pip_options(_texts([*_PIP_FILES, *user, own]))]
 
 
@@ -132,12 +132,12 @@ def pip_options(texts: Iterable[str]) -> dict[str, str]:
     return {**found["global"], **found["install"]}
 
 
-def _uv_documents(environment: Mapping[str, str], home: Path) -> list[Mapping[str, Any]]:
+def _uv_documents(environment: Mapping[str, str]) -> list[Mapping[str, Any]]:
     if environment.get("UV_NO_CONFIG", "").lower() in ("1", "true") or tomllib is None:
         return []
     own = environment.get("UV_CONFIG_FILE", "")
     documents: list[Mapping[str, Any]] = []
-    for text in _texts([own] if own else [f"{_config_home(environment, home)}/uv/uv.toml", *_UV_FILES]):
+    for text in _texts([own] if own else [f"{_config_home(environment)}/uv/uv.toml", *_UV_FILES]):
         try:
             documents.append(tomllib.loads(text))
         except ValueError:
@@ -145,8 +145,8 @@ def _uv_documents(environment: Mapping[str, str], home: Path) -> list[Mapping[st
     return documents
 
 
-def _config_home(environment: Mapping[str, str], home: Path) -> str:
-    return environment.get("XDG_CONFIG_HOME") or str(home / ".config")
+def _config_home(environment: Mapping[str, str]) -> str:
+    return environment.get("XDG_CONFIG_HOME") or f"{environment.get('HOME', '')}/.config"
 
 
 def _texts(paths: Iterable[str]) -> Iterable[str]:

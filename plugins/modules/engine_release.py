@@ -175,11 +175,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._package_source
     wheels_in,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._release import ReleaseSpec, torch_index
-from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import (
-    Installer,
-    ReleaseError,
-    Tools,
-)
+from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import Installer
 from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
 from ansible_collections.firsttoken.serving.plugins.module_utils._system_packages import (
     POLICIES,
@@ -188,6 +184,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._system_package
     install_command,
     may_install,
 )
+from ansible_collections.firsttoken.serving.plugins.module_utils._uv import ReleaseError, Uv
 
 ARGUMENT_SPEC = {
     "root": {"type": "path", "required": True},
@@ -213,17 +210,23 @@ class EngineRelease:
         self.spec = ReleaseSpec.from_mapping(params["spec"])
         self.environment = {name: str(value) for name, value in params["environment"].items()}
         self.asked_python = read_python(params["python"], run)
-        tools = Tools(
-            run, params["python"], params["uv"], params["uv_version"], self.sources(), self.environment
+        self.uv = Uv(
+            run,
+            Path(params["root"]),
+            params["python"],
+            params["uv"],
+            params["uv_version"],
+            self.sources(),
+            self.environment,
         )
-        self.installer = Installer(Path(params["root"]), self.spec, tools)
+        self.installer = Installer(self.uv.root, self.spec, self.uv)
         self.family = os_family(read_os_release())
 
     def sources(self) -> Sources:
         """Where packages come from."""
         params = self.params
         wished = Sources(params["index_url"], tuple(params["extra_index_urls"]), tuple(params["find_links"]))
-        found = merged(wished, configured({**os.environ, **self.environment}, Path.home()))
+        found = merged(wished, configured({**os.environ, **self.environment}))
         target = Target(self.asked_python.version or "0.0", platform.machine(), read_glibc())
         wheels = wheels_in(found.find_links)
         index = torch_index(self.spec.torch, params["torch_index_url"], wheels, target)
@@ -233,7 +236,7 @@ class EngineRelease:
         """The system packages to bring. Raises ReleaseError where that is for somebody else to do."""
         problems = [f"the shared library {name} is missing" for name in libraries]
         needed = set(self.spec.system_packages.get(self.family, ()) if libraries else ())
-        if installs and self.needs_venv() and not python.makes_venvs:
+        if installs and not self.uv.is_there and not self.uv.given and not python.makes_venvs:
             problems.append(f"{python.path} can make no environment for uv")
             needed.update(venv_packages(python, self.family))
         packages = sorted(needed)
@@ -247,9 +250,6 @@ class EngineRelease:
             f"{' and '.join(problems)}, which {self.spec.release} needs; "
             + (f"run: {command}" if command else "install what this distribution has for it")
         )
-
-    def needs_venv(self) -> bool:
-        return not self.params["uv"] and not self.installer.has_own_uv()
 
     def check_python(self, python: Python) -> None:
         """Raise ReleaseError for an interpreter that no environment of this release can be made from."""
@@ -317,6 +317,8 @@ def main() -> None:
             ]
         )
     )
+    if os.geteuid() == 0:
+        os.umask(0o022)  # a service of another user runs the engine, whatever root keeps to itself
     try:
         result = EngineRelease(params).apply(check_mode=module.check_mode)
     except (ReleaseError, PackageError, ValueError) as exc:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import platform
 import pwd
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Callable
 
 from ansible_collections.firsttoken.serving.plugins.module_utils._command import Run
-from ansible_collections.firsttoken.serving.plugins.module_utils._engine._install import InstallSpec
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine_parser import is_remembered
 from ansible_collections.firsttoken.serving.plugins.module_utils._gpu import GPUReport, read_gpus
 from ansible_collections.firsttoken.serving.plugins.module_utils._interpreter import (
@@ -57,8 +55,9 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._preflight.plan
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._processes import ProcFS
 from ansible_collections.firsttoken.serving.plugins.module_utils._release import ReleaseSpec, torch_index
-from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import Installer, Tools
+from ansible_collections.firsttoken.serving.plugins.module_utils._release_install import Installer
 from ansible_collections.firsttoken.serving.plugins.module_utils._shared_libraries import missing_libraries
+from ansible_collections.firsttoken.serving.plugins.module_utils._uv import Uv
 
 _SOURCES = {f"inference_engine_{name}" for name in ("index_url", "extra_index_urls", "find_links")}
 
@@ -70,28 +69,30 @@ def collect(settings: Settings, run: Run, open_index: Callable[[str], Fetch]) ->
     """
     sources = merged(
         Sources(settings.index_url, settings.extra_index_urls, settings.find_links),
-        configured(os.environ, Path.home()),
+        configured(os.environ),
     )
     host = replace(_base(read_gpus(run), machine.nvidia_devices()), sources=sources)
     engine, spec = describe_engine(settings, host)
     server = plan_server(settings, engine, host)
-    installer = _installer(settings, spec, run) if spec else None
-    installed = installer is not None and not installer.flaw()
-    engine = replace(engine, installed=installed)
+    uv = Uv(
+        run,
+        Path(settings.engine_root),
+        settings.engine_python,
+        settings.engine_uv,
+        settings.engine_uv_version,
+    )
+    installer = Installer(uv.root, ReleaseSpec.from_mapping(asdict(spec)), uv) if spec else None
     python = read_python(settings.engine_python, run)
-    if not engine.installed and engine.distribution and not _SOURCES.intersection(settings.left_out):
+    if installer is not None and not installer.flaw() and not installer.made_from_another(python):
+        engine = replace(engine, installed=True, path=str(installer.path), ready=installer.is_current())
+    elif engine.distribution and not _SOURCES.intersection(settings.left_out):
         engine, host = _look_for_packages(settings, engine, host, python, open_index(sources.certificates))
-    if not fits(python, engine.requires_python):
-        python = replace(python, others=other_interpreters(run))
-    if installer is not None and installed:
-        ready = installer.is_current() and not installer.made_from_another(python)
-        engine = replace(engine, path=str(installer.path), ready=ready)
     if not fits(python, engine.requires_python):
         python = replace(python, others=other_interpreters(run))
     host = replace(
         host,
         missing_libraries=missing_libraries(engine.shared_libraries),
-        uv_present=_has_uv(settings, installer),
+        uv_present=uv.is_there,
         filesystems=tuple(_filesystems(settings, host)),
         python=python,
         port=read_port(settings, ProcFS()),
@@ -139,17 +140,6 @@ def _exists(user: str) -> bool:
     except KeyError:
         return False
     return True
-
-
-def _installer(settings: Settings, spec: InstallSpec, run: Run) -> Installer:
-    tools = Tools(run, settings.engine_python, settings.engine_uv, settings.engine_uv_version)
-    return Installer(Path(settings.engine_root), ReleaseSpec.from_mapping(asdict(spec)), tools)
-
-
-def _has_uv(settings: Settings, installer: Installer | None) -> bool:
-    if settings.engine_uv:
-        return shutil.which(settings.engine_uv) is not None
-    return installer is not None and installer.has_own_uv()
 
 
 def _filesystems(settings: Settings, host: Host) -> Iterator[Filesystem]:

@@ -43,15 +43,19 @@ def write(path: Path, text: str) -> None:
     ],
 )
 def test_variables(environment: dict[str, str], expected: Sources, tmp_path: Path) -> None:
-    assert sources.configured(environment, tmp_path) == expected
+    assert sources.configured({**environment, "HOME": str(tmp_path)}) == expected
 
 
 def test_pip_conf_of_the_user_wins_over_older_places_and_loses_to_variables(tmp_path: Path) -> None:
     write(tmp_path / ".pip" / "pip.conf", "[global]\nindex-url = https://old/\ncert = /ca.pem\n")
     write(tmp_path / ".config" / "pip" / "pip.conf", "[global]\nindex-url = https://new/simple\n")
-    assert sources.configured({}, tmp_path) == Sources("https://new/simple", certificates="/ca.pem")
-    assert sources.configured({"PIP_INDEX_URL": "https://v/"}, tmp_path).index_url == "https://v/"
-    assert sources.configured({"PIP_CONFIG_FILE": "/dev/null"}, tmp_path) == Sources()
+    assert sources.configured({"HOME": str(tmp_path)}) == Sources(
+        "https://new/simple", certificates="/ca.pem"
+    )
+    assert (
+        sources.configured({"PIP_INDEX_URL": "https://v/", "HOME": str(tmp_path)}).index_url == "https://v/"
+    )
+    assert sources.configured({"PIP_CONFIG_FILE": "/dev/null", "HOME": str(tmp_path)}) == Sources()
 
 
 def test_a_named_pip_conf_and_the_section_of_the_command(tmp_path: Path) -> None:
@@ -59,14 +63,14 @@ def test_a_named_pip_conf_and_the_section_of_the_command(tmp_path: Path) -> None
     write(
         own, "[install]\nfind-links =\n    /srv/a\n    https://b/links\n[global]\nindex-url = https://g/%s/\n"
     )
-    found = sources.configured({"PIP_CONFIG_FILE": str(own)}, tmp_path)
+    found = sources.configured({"PIP_CONFIG_FILE": str(own), "HOME": str(tmp_path)})
     assert found == Sources("https://g/%s/", find_links=("/srv/a", "https://b/links"))
 
 
 @pytest.mark.parametrize("text", ["no section", "[global\nindex-url", "\0"])
 def test_a_pip_conf_that_is_none_says_nothing(text: str, tmp_path: Path) -> None:
     write(tmp_path / ".config" / "pip" / "pip.conf", text)
-    assert sources.configured({}, tmp_path) == Sources()
+    assert sources.configured({"HOME": str(tmp_path)}) == Sources()
 
 
 @pytest.mark.parametrize(
@@ -85,8 +89,8 @@ def test_a_pip_conf_that_is_none_says_nothing(text: str, tmp_path: Path) -> None
 def test_uv_toml_wins_over_pip_conf(text: str, expected: Sources, tmp_path: Path) -> None:
     write(tmp_path / ".config" / "uv" / "uv.toml", text)
     write(tmp_path / ".config" / "pip" / "pip.conf", "[global]\nindex-url = https://pip/\n")
-    assert sources.configured({}, tmp_path) == sources.merged(expected, Sources("https://pip/"))
-    assert sources.configured({"UV_NO_CONFIG": "1"}, tmp_path) == Sources("https://pip/")
+    assert sources.configured({"HOME": str(tmp_path)}) == sources.merged(expected, Sources("https://pip/"))
+    assert sources.configured({"UV_NO_CONFIG": "1", "HOME": str(tmp_path)}) == Sources("https://pip/")
 
 
 def test_each_field_comes_from_the_first_that_says_something() -> None:

@@ -285,6 +285,20 @@ def test_a_root_that_this_user_may_not_write(args: dict[str, Any], tmp_path: Pat
     assert "Permission denied" in json.loads(done.stdout)["msg"]
 
 
+@needs_root
+def test_what_root_makes_can_be_run_by_the_services_user(run_module: Any, args: dict[str, Any]) -> None:
+    before = os.umask(0o077)
+    try:
+        run(run_module, args)
+    finally:
+        os.umask(before)
+    release = Path(args["root"]) / "releases" / "tinyengine-1.0"
+    closed = [
+        path for path in release.rglob("*") if not path.is_symlink() and not path.stat().st_mode & 0o004
+    ]
+    assert [path.name for path in closed] == ["pyproject.toml"]  # it may hold a password
+
+
 # --- system packages
 
 LIBRARY = {
