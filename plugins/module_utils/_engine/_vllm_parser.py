@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 def engine_parser() -> tuple[argparse.ArgumentParser, Callable[[Any], None]]:
     """Return the parser of the program ``vllm`` with ``serve``, and what checks the result (cli/main.py)."""
+    _take_cpu_where_there_is_no_device()
     from vllm.entrypoints.cli.serve import ServeSubcommand  # type: ignore[import-not-found]  # noqa: PLC0415
 
     try:
@@ -21,3 +22,13 @@ def engine_parser() -> tuple[argparse.ArgumentParser, Callable[[Any], None]]:
     command = ServeSubcommand()
     command.subparser_init(parser.add_subparsers(required=False, dest="subparser"))
     return parser, command.validate
+
+
+def _take_cpu_where_there_is_no_device() -> None:
+    """A build for GPUs makes no parser on a host without one: "Failed to infer device type"."""
+    import vllm.platforms  # type: ignore[import-not-found]  # noqa: PLC0415
+
+    if vllm.platforms.current_platform.is_unspecified():
+        from vllm.platforms.cpu import CpuPlatform  # type: ignore[import-not-found]  # noqa: PLC0415
+
+        vllm.platforms._current_platform = CpuPlatform()

@@ -15,6 +15,8 @@ from ansible_collections.firsttoken.serving.plugins.modules import engine_argume
 
 SERVE = """
 import os
+import vllm.platforms
+assert type(vllm.platforms._current_platform).__name__ == "CpuPlatform"
 print("engines print when they are imported")
 with open(os.environ["HOME"] + "/cache", "w") as cache:
     cache.write("and write to HOME")
@@ -30,6 +32,13 @@ class ServeSubcommand:
         pass
 """
 
+# As on a host without a device, where a build for GPUs makes no parser.
+PLATFORMS = """
+class current_platform:
+    def is_unspecified():
+        return True
+"""
+
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
@@ -37,6 +46,8 @@ def release(tmp_path: Path) -> Path:
     directory = tmp_path / "vllm-0.31.0"
     packages = directory / "packages"
     files = {
+        "vllm/platforms/__init__.py": PLATFORMS,
+        "vllm/platforms/cpu.py": "class CpuPlatform: pass\n",
         "vllm/entrypoints/cli/serve.py": SERVE,
         "vllm/utils/argparse_utils.py": "from argparse import ArgumentParser as FlexibleArgumentParser\n",
     }
