@@ -22,8 +22,8 @@ _MACHINES = ("x86_64", "aarch64")
 _KNOWN_FAMILIES = ("Debian", "RedHat")
 _GIB = 1024
 
-# Measured with uv's cache, which is linked to the environment: vLLM 0.32.0 takes 3.5 GiB and 69,000 inodes for
-# CPU, 8.6 GiB and 101,000 for CUDA 13. SGLang 0.5.23, summed up from its wheels: 9.3 GiB before bytecode.
+# Measured with uv's cache, which is linked to the environment: vLLM 0.32.0 takes 3.5 GiB and 69,000 inodes
+# for CPU, 8.6 GiB and 101,000 for CUDA 13. SGLang 0.5.23, summed up from its wheels: 9.3 GiB before bytecode.
 INSTALLED_MIB = {"cpu": 4 * _GIB, "cuda": 12 * _GIB}
 INSTALLED_INODES = {"cpu": 75_000, "cuda": 140_000}
 # Caches, logs and records of a deployment.
