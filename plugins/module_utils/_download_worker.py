@@ -263,8 +263,9 @@ class Worker:
             select.select([], [], [], min(_TICK_S, left))
 
     def finish(self) -> int:
-        shutil.rmtree(self.job.partial, ignore_errors=True)
-        shutil.rmtree(self.job.aside, ignore_errors=True)
+        for directory in (self.job.partial, self.job.aside):
+            if directory.exists():
+                shutil.rmtree(directory)
         for path in (self.job.token, self.reserve):
             path.unlink(missing_ok=True)
         self.verifier.memory.save()

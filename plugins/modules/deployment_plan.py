@@ -253,8 +253,9 @@ plan:
       sample: []
     settings:
       description:
-        - The plan in the words of P(firsttoken.serving.engine_server#filter), with the options that it has
-          no word for in C(extra_args), and those that the KV cache's type needs in C(kv_cache_arguments).
+        - The plan in the words of P(firsttoken.serving.server_deployment#filter).
+        - Options that it has no word for are in C(extra_args), those that the KV cache's type needs in
+          C(kv_cache_arguments).
         - C(environment) names the GPUs where the server would otherwise take others.
       type: dict
       sample:

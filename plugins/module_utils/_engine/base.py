@@ -166,11 +166,6 @@ class Engine(ABC):
         """Return what is wrong by the rules of this engine alone."""
         return []
 
-    def unknown_options(self, args: Sequence[str], version: str = "") -> list[str] | None:
-        """Return the options in ``args`` that this version lacks; None when its options are unknown."""
-        problems = self.check_arguments(args, version)
-        return None if problems is None else [found.option for found in problems if found.kind == "unknown"]
-
     def canonical_option(self, option: str, version: str = "") -> str:
         """Return the full name of an option given by alias, abbreviation or negation."""
         table = self.option_tables.get(version or self.tested_version)

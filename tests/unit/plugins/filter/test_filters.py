@@ -11,9 +11,8 @@ import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.firsttoken.serving.plugins.filter import (
     engine_install,
-    engine_problems,
-    engine_server,
     environment_file,
+    server_deployment,
     supervisor_command,
     supervisor_environment,
     systemd_environment,
@@ -22,15 +21,19 @@ from ansible_collections.firsttoken.serving.plugins.filter import (
 
 MODULES = (
     engine_install,
-    engine_problems,
-    engine_server,
     environment_file,
+    server_deployment,
     supervisor_command,
     supervisor_environment,
     systemd_environment,
     systemd_exec,
 )
-SERVER = {"engine": "vllm", "model_path": "/srv/model"}
+SERVER = {
+    "name": "chat",
+    "manager": "systemd",
+    "model_dir": "/srv/model",
+    "extra_args": ["--chat-template=/t/$m %"],
+}
 
 
 def filter_of(module: Any) -> Any:
@@ -74,12 +77,6 @@ def test_rendering(module: Any, value: Any, expected: str) -> None:
         (engine_install, {"engine": "vllm", "verison": "1"}, "no 'verison'; there are: engine, version"),
         (engine_install, {"engine": "vllm", "version": "new"}, "inference_engine_version is 'new'"),
         (engine_install, "vllm", "a mapping"),
-        (engine_server, {"engine": "vlm", "model_path": "/m"}, "inference_engine_name is 'vlm'"),
-        (engine_server, {**SERVER, "port": 0}, "inference_server_port is '0'"),
-        (engine_server, {**SERVER, "extra_args": ["--api-key=sk"]}, "inference_server_secrets"),
-        (engine_server, {**SERVER, "extra_args": ["--port=1"]}, "inference_server_port already gives --port"),
-        (engine_server, "vllm", "a mapping"),
-        (engine_problems, "vllm", "a mapping"),
     ],
 )
 def test_errors(module: Any, value: Any, message: str) -> None:
@@ -96,62 +93,8 @@ def test_engine_install() -> None:
     assert filter_of(engine_install)({"engine": "vllm", "nvidia_gpu": True})["variant"] == "cuda"
 
 
-def test_engine_server() -> None:
-    found = filter_of(engine_server)({**SERVER, "venv": "/opt/v", "home": "/h", "cache_dir": "/h/cache"})
-    assert found["argv"][:3] == ["/opt/v/bin/vllm", "serve", "/srv/model"]
-    assert found["environment"]["HOME"] == "/h"
-    assert found["secret_environment_names"] == {"api_key": "VLLM_API_KEY", "hf_token": "HF_TOKEN"}
-    assert found["endpoints"]["health"] == "/health"
-    assert found["process_titles"] == ["VLLM::.*"]
-    assert found["reasoning_fields"] == ["reasoning", "reasoning_content"]
-
-
 def test_a_server_can_be_rendered_for_both_managers() -> None:
-    found = filter_of(engine_server)({**SERVER, "venv": "/opt/v", "extra_args": ["--chat-template=/t/$m %"]})
+    found = filter_of(server_deployment)(SERVER)
     assert filter_of(systemd_exec)(found["argv"]).endswith('"--chat-template=/t/$$m %%"')
     assert filter_of(supervisor_command)(found["argv"]).endswith("'--chat-template=/t/$m %%'")
-    assert "Environment=PATH=/opt/v/bin:" in filter_of(systemd_environment)(found["environment"])
-
-
-def test_engine_problems_of_a_good_server() -> None:
-    assert filter_of(engine_problems)(SERVER) == []
-
-
-def test_engine_problems_are_all_there_at_once() -> None:
-    found = filter_of(engine_problems)(
-        {
-            "engine": "vllm",
-            "model_path": "",
-            "version": "0.32.0",
-            "port": 99999,
-            "dtype": "fp32",
-            "extra_args": ["--max-model-length", "5", "--api-key", "sk-1"],
-            "environment": {"CUDA_HOME": ":/usr/local/cuda-12.8"},
-        }
-    )
-    assert [item["variable"] for item in found] == [
-        "inference_server_port",
-        "model_weights_path",
-        "inference_server_extra_args",
-        "inference_server_environment.CUDA_HOME",
-        "inference_server_dtype",
-        "inference_server_extra_args",
-    ]
-    assert all(set(item) == {"variable", "value", "problem", "remedy"} for item in found)
-    assert "sk-1" not in str(found)
-
-
-@pytest.mark.parametrize(
-    ("settings", "variable"),
-    [
-        ({"engine": "vlm", "model_path": "/m"}, "inference_engine_name"),
-        ({"engine": None, "model_path": "/m"}, "inference_engine_name"),
-        ({"model_path": "/m"}, "inference_engine_name"),
-        ({**SERVER, "version": "new"}, "inference_engine_version"),
-        ({**SERVER, "no_such": 1}, "no_such"),
-    ],
-)
-def test_engine_problems_name_the_variable(settings: dict[str, Any], variable: str) -> None:
-    (problem,) = filter_of(engine_problems)(settings)
-    assert problem["variable"] == variable
-    assert problem["remedy"]
+    assert "Environment=PATH=/opt/inference/releases/" in filter_of(systemd_environment)(found["environment"])
