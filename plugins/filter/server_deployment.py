@@ -29,6 +29,16 @@ options:
       O(found) does not.
     type: dict
     default: {}
+  plan:
+    description: >-
+      RV(firsttoken.serving.deployment_plan#module:plan.settings), where size or context length were left to
+      a plan.
+    type: dict
+    default: {}
+  kv_cache:
+    description: RV(firsttoken.serving.kv_cache_config#module:decision), where the KV cache was decided about.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -109,13 +119,17 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._deployment imp
 
 
 def server_deployment(
-    role: Mapping[str, Any], found: Mapping[str, Any] | None = None, facts: Mapping[str, Any] | None = None
+    role: Mapping[str, Any],
+    found: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
+    kv_cache: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return a Deployment as plain data."""
     if not isinstance(role, Mapping):
         raise AnsibleFilterError("server_deployment: a mapping of variables is needed")
     try:
-        return asdict(deployment(role, found, facts))
+        return asdict(deployment(role, found, facts, plan=plan, kv_cache=kv_cache))
     except DeploymentError as exc:
         raise AnsibleFilterError(str(exc)) from None
 

@@ -92,8 +92,34 @@ class Deployment:
     service: dict[str, str]  # as the option service of the module completion takes it
 
 
+def with_decisions(
+    role: Mapping[str, Any], plan: Mapping[str, Any], kv_cache: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Put what was decided for this model and these GPUs into the role's variables.
+
+    Args:
+        role: the variables; what they say of the environment stands above the plan.
+        plan: the settings of a plan; empty where nothing was left to one.
+        kv_cache: the decision about the KV cache; empty where there was none.
+    """
+    decided = {name: plan[name] for name in ("max_model_len", "tensor_parallel_size") if name in plan}
+    if "kv_cache_dtype" in kv_cache:
+        decided["kv_cache_dtype"] = kv_cache["kv_cache_dtype"]
+    return {
+        **role,
+        **decided,
+        "environment": {**plan.get("environment", {}), **role["environment"]},
+        "extra_args": [*role["extra_args"], *kv_cache.get("arguments", ()), *plan.get("extra_args", ())],
+    }
+
+
 def deployment(
-    role: Mapping[str, Any], found: Mapping[str, Any] | None = None, facts: Mapping[str, Any] | None = None
+    role: Mapping[str, Any],
+    found: Mapping[str, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    plan: Mapping[str, Any] | None = None,
+    kv_cache: Mapping[str, Any] | None = None,
 ) -> Deployment:
     """Return the service that the variables of the role describe.
 
@@ -101,11 +127,14 @@ def deployment(
         role: the variables without their prefix ``inference_server_``; DEFAULTS for what is missing.
         found: what host_preflight found, as far as it has run.
         facts: ``service_mgr`` and ``user_uid`` of Ansible's facts, which decide where it has not.
+        plan, kv_cache: what was decided, as ``with_decisions`` takes it.
 
     Raises:
         DeploymentError: naming every variable that is wrong; secrets are not repeated.
     """
     role, found = {**DEFAULTS, **role}, found or {}
+    if plan or kv_cache:
+        role = with_decisions(role, plan or {}, kv_cache or {})
     try:
         _check_known(role)
         manager = choose_manager(str(role["manager"]), found, facts or {})

@@ -17,6 +17,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils._deployment imp
     DeploymentError,
     choose_manager,
     deployment,
+    with_decisions,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine._settings import SettingsError
 
@@ -187,3 +188,33 @@ def test_filter_gives_plain_data() -> None:
 )
 def test_gate(variables: dict[str, Any], gate: str) -> None:
     assert " ".join(made(**variables).gate) == gate
+
+
+PLAN = {
+    "max_model_len": 131072,
+    "tensor_parallel_size": 8,
+    "environment": {"CUDA_VISIBLE_DEVICES": "0,1", "A": "plan"},
+    "extra_args": ["--enable-expert-parallel"],
+}
+
+
+def test_what_was_decided_is_served() -> None:
+    role = {**DEFAULTS, "max_model_len": "auto", "environment": {"A": "user"}, "extra_args": ["--x"]}
+    served = with_decisions(role, PLAN, {"kv_cache_dtype": "fp8", "arguments": ["--y"]})
+    assert (served["max_model_len"], served["tensor_parallel_size"]) == (131072, 8)
+    assert served["kv_cache_dtype"] == "fp8"
+    assert served["environment"] == {"CUDA_VISIBLE_DEVICES": "0,1", "A": "user"}
+    assert served["extra_args"] == ["--x", "--y", "--enable-expert-parallel"]
+
+
+def test_what_was_not_decided_stays() -> None:
+    role = {**DEFAULTS, "kv_cache_dtype": "fp8", "max_model_len": 4096}
+    assert with_decisions(role, {}, {}) == role
+    assert with_decisions(role, {}, {"kv_cache_dtype": ""})["kv_cache_dtype"] == ""
+
+
+def test_a_plan_is_on_the_command_line() -> None:
+    planned = deployment({"manager": "systemd", "max_model_len": "auto"}, plan=PLAN)
+    assert planned.argv[planned.argv.index("--max-model-len") + 1] == "131072"
+    assert "--enable-expert-parallel" in planned.argv
+    assert planned.environment["CUDA_VISIBLE_DEVICES"] == "0,1"
