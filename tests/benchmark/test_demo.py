@@ -30,12 +30,12 @@ def timed(argv: list[str], cwd: Path, environment: dict[str, str]) -> float:
 
 
 def clean_environment(cache: Path) -> dict[str, str]:
-    """Give the environment of somebody who starts: no package in uv's cache, bytecode written as is usual."""
+    """Give the environment of somebody who starts: nothing cached by uv or vLLM, bytecode written as usual."""
     left_out = {"PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     own_bin = str(CHECKOUT / ".venv" / "bin")
     path = os.pathsep.join(part for part in kept["PATH"].split(os.pathsep) if part != own_bin)
-    return {**kept, "PATH": path, "UV_CACHE_DIR": str(cache)}
+    return {**kept, "PATH": path, "UV_CACHE_DIR": str(cache / "uv"), "XDG_CACHE_HOME": str(cache)}
 
 
 @pytest.fixture
