@@ -4,7 +4,7 @@
 """Make the checkout's virtual environment and install requirements, on a Python that may lack ensurepip.
 
 ``make_venv.py VENV REQUIREMENT...``: Debian and Ubuntu split ensurepip off into python3-venv, and installing
-that takes root. Without it pip comes as a wheel from the package index, checked against the hash below.
+that takes root. Without it and without a pip, pip comes as a wheel from the package index, checked against the hash below.
 Everything else is pip's: its settings (mirrors, wheel directories, certificates) hold for what it installs.
 """
 
@@ -36,20 +36,23 @@ def main(venv: Path, requirements: list[str]) -> None:
         sys.exit(
             f"{sys.executable} is Python {is_}; this needs {oldest} or newer: make PYTHON=python{oldest} ..."
         )
+    own_pip, ensurepip = _has("pip"), _has("ensurepip")
+    bare = [] if ensurepip and not own_pip else ["--without-pip"]
+    subprocess.run([sys.executable, "-m", "venv", *bare, venv], check=True)
+    python = str(venv / "bin" / "python")
     with tempfile.TemporaryDirectory() as scratch:
-        if _has_ensurepip():
-            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-            pip = ["-m", "pip"]
-        else:
-            subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-            # A wheel of pip runs as it is: Python imports from the archive.
-            pip = [f"{_fetch_pip(Path(scratch))}/pip"]
+        if own_pip:  # installs from outside, which spares the environment's own copy
+            pip = [sys.executable, "-m", "pip", "--python", python]
+        elif ensurepip:
+            pip = [python, "-m", "pip"]
+        else:  # a wheel of pip runs as it is: Python imports from the archive
+            pip = [python, f"{_fetch_pip(Path(scratch))}/pip"]
         install = ["install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([venv / "bin" / "python", *pip, *install, *requirements], check=True)
+        subprocess.run([*pip, *install, *requirements], check=True)
 
 
-def _has_ensurepip() -> bool:
-    return importlib.util.find_spec("ensurepip") is not None
+def _has(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
 
 def _fetch_pip(directory: Path) -> Path:

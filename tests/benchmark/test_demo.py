@@ -30,7 +30,7 @@ def timed(argv: list[str], cwd: Path, environment: dict[str, str]) -> float:
 
 
 def clean_environment(cache: Path) -> dict[str, str]:
-    """Give the environment of somebody who starts: nothing cached by uv or vLLM, bytecode written as usual."""
+    """Give the environment of somebody who starts: no cache of uv or vLLM, bytecode as usual."""
     left_out = {"PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     own_bin = str(CHECKOUT / ".venv" / "bin")
