@@ -4,8 +4,8 @@
 """Make the checkout's virtual environment and install requirements, on a Python that may lack ensurepip.
 
 ``make_venv.py VENV REQUIREMENT...``: Debian and Ubuntu split ensurepip off into python3-venv, and installing
-that takes root. Without it and without a pip, pip comes as a wheel from the package index, checked against the
-hash below. Everything else is pip's: its settings (mirrors, wheel directories, certificates) hold for what it installs.
+that takes root. Where there is neither it nor a pip, pip comes as a wheel from the package index, checked
+against the hash below. All else is pip's: its settings (mirrors, wheel directories, certificates) hold.
 """
 
 from __future__ import annotations
