@@ -97,7 +97,11 @@ def accepts(credentials: nginx.Credentials, header: str) -> bool:
     return any(re.search(pattern.encode(), header.encode()) for pattern in found)
 
 
-@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1), st.text(min_size=1, max_size=3))
+# What a header can hold: nginx answers 400 to one with a control character, before any map is asked.
+HEADER = st.characters(exclude_categories=("Cs", "Cc"))
+
+
+@given(st.text(HEADER, min_size=1), st.text(HEADER, min_size=1, max_size=3))
 def test_a_token_is_taken_as_it_is_and_no_other(token: str, more: str) -> None:
     credentials = nginx.Credentials((token,))
     assert accepts(credentials, f"Bearer {token}")
