@@ -48,7 +48,7 @@ class Server:
 def capability(text: str) -> tuple[int, int]:
     """Read a compute capability such as ``12.0``. Raises ValueError."""
     match = _CAPABILITY.fullmatch(text.strip())
-    if match is None:
+    if match is None or int(match[1]) == 0:
         raise ValueError(f"{text!r} is not a compute capability, such as '12.0'")
     return int(match[1]), int(match[2])
 

@@ -73,13 +73,26 @@ def read_weights(
 def scale_tensors(directory: Path) -> list[str]:
     """Give the scales of a quantised KV cache among a directory's weights, at little cost. Raises OSError."""
     try:
-        data = (directory / INDEX).read_bytes()
-        if not any(suffix.encode() in data for suffix in _kv_cache.SCALE_SUFFIXES):
-            return []
-        return _kv_cache.scale_tensors(json.loads(data)["weight_map"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        shards = [_safetensors.read(shard) for shard in sorted(directory.glob("*.safetensors"))]
-        return _kv_cache.scale_tensors(name for shard in shards for name in shard.tensors)
+        indexed = _indexed_scales(directory / INDEX)
+    except (ValueError, KeyError, TypeError):
+        indexed = None
+    if indexed is not None:
+        return indexed
+    # Opening a named pipe or a device would wait without end.
+    files = [path for path in sorted(directory.glob("*.safetensors")) if path.is_file()]
+    return _kv_cache.scale_tensors(name for path in files for name in _safetensors.read(path).tensors)
+
+
+def _indexed_scales(index: Path) -> list[str] | None:
+    """Give the scales that an index names, None where there is no index or it names no tensor at all."""
+    if not index.is_file():
+        return None
+    data = index.read_bytes()
+    # Most indexes name no scale, and parsing one of 100,000 tensors takes longer than this look.
+    if b'.safetensors"' in data and not any(suffix.encode() in data for suffix in _kv_cache.SCALE_SUFFIXES):
+        return []
+    weight_map = json.loads(data)["weight_map"]
+    return _kv_cache.scale_tensors(weight_map) if weight_map else None
 
 
 def _safetensors_weights(
@@ -198,6 +211,9 @@ def _weight_map(index: str, contents: Mapping[str, bytes], found: Findings) -> M
     if not isinstance(weight_map, dict) or not set(map(type, weight_map.values())) <= {str}:
         found.add(index, "has no weight_map of tensor names to file names")
         return {}
+    if not weight_map:
+        # vllm 0.32.0 model_executor/model_loader/weight_utils.py: filter_duplicate_safetensors_files
+        found.add(index, "has a weight_map that names no tensor: the engines would read no weight file")
     return weight_map
 
 

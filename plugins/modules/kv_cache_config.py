@@ -238,6 +238,8 @@ ARGUMENT_SPEC: dict[str, Any] = {
 
 def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Change the files, or say what would be changed."""
+    if not params["path"]:
+        raise CheckpointError("path: the path of the serving directory is empty")
     tree = _kv_change.find(
         Path(params["path"]), params["source"], check=check, allow_published=params["allow_published"]
     )

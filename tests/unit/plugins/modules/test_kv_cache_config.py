@@ -270,6 +270,27 @@ def test_scales_among_the_weights_are_noted(
     assert scales[0] in result["notes"][0]
 
 
+@pytest.mark.parametrize("index", [b'{"weight_map": {}}', b"{}", b"[]", b"{", b'{"weight_map": null}'])
+def test_an_index_of_nothing_hides_no_scales(models: Any, kv: Run, path: Path, index: bytes) -> None:
+    weights = models.shard(["model.layers.0.self_attn.k_proj.k_scale"])
+    files = {"model.safetensors": weights, "model.safetensors.index.json": index}
+    models.make(path, "modelopt_nested", files)
+    assert kv("absent", allow_published=True)["kv_scale_tensors"] == 1
+
+
+@pytest.mark.parametrize("name", ["extra.safetensors", "model.safetensors.index.json"])
+def test_a_named_pipe_is_not_waited_for(models: Any, kv: Run, path: Path, name: str) -> None:
+    models.make(path, "modelopt_nested", {"model.safetensors": models.shard(["a.k_scale"])})
+    os.mkfifo(path / name)
+    assert kv("absent", allow_published=True)["kv_scale_tensors"] == 1
+
+
+def test_an_empty_path_is_not_the_current_directory(kv: Run) -> None:
+    assert kv("absent", path="", allow_published=True)["msg"] == (
+        "path: the path of the serving directory is empty"
+    )
+
+
 def test_stopped_half_way_is_taken_up(
     *, models: Any, serve: Run, kv: Run, tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,11 @@ def test_the_gpus_are_asked_for(
             {},
             "is not a compute capability, such as '12.0'",
         ),
+        (
+            {"engine": "vllm", "compute_capability": ["0.0"]},
+            {},
+            "'0.0' is not a compute capability, such as '12.0'",
+        ),
         ({"engine": "trt"}, {}, "value of engine must be one of"),
     ],
 )

@@ -149,6 +149,10 @@ def broken_models(shard: Callable[..., bytes]) -> dict[str, tuple[dict[str, byte
             {"model.safetensors.index.json": b"{}"},
             ["model.safetensors.index.json has no weight_map"],
         ),
+        "index of nothing": (
+            {"model.safetensors.index.json": b'{"weight_map": {}}'},
+            ["model.safetensors.index.json has a weight_map that names no tensor"],
+        ),
         "tokenizer pointer": ({"tokenizer.json": LFS}, ["tokenizer.json is a Git LFS pointer"]),
         "tokenizer truncated": ({"tokenizer.json": b'{"model": {'}, ["tokenizer.json is truncated"]),
         "tokenizer page": ({"tokenizer.model": b"<html>"}, ["tokenizer.model is a web page"]),
