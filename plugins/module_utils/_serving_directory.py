@@ -114,14 +114,19 @@ def published_targets(source: Path) -> dict[str, str]:
     return {name: str(path) for name, path in _model_names.names(source)}
 
 
+def require_path(path: str) -> None:
+    """Refuse an empty path, which would mean the current directory. Raises CheckpointError."""
+    if not path.strip():
+        raise CheckpointError("path: the path of the serving directory is empty")
+
+
 def check_places(source: str, path: str) -> tuple[Path, Path]:
     """Give both directories without links and trailing slashes.
 
     Raises CheckpointError when they are the same or one is inside the other, which would mix published files
     with ours.
     """
-    if not path.strip():
-        raise CheckpointError("path: the path of the serving directory is empty")
+    require_path(path)
     real_source, real_path = Path(source).resolve(), Path(path).resolve()
     if real_source == real_path:
         raise CheckpointError(

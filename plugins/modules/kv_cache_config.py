@@ -216,6 +216,7 @@ from ansible_collections.firsttoken.serving.plugins.module_utils import (
     _kv_serving,
     _kv_situation,
     _nvidia_smi,
+    _serving_directory,
 )
 from ansible_collections.firsttoken.serving.plugins.module_utils._engine.registry import get_engine
 from ansible_collections.firsttoken.serving.plugins.module_utils._json_spans import JSONTextError
@@ -238,8 +239,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
 
 def run(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Change the files, or say what would be changed."""
-    if not params["path"]:
-        raise CheckpointError("path: the path of the serving directory is empty")
+    _serving_directory.require_path(params["path"])
     tree = _kv_change.find(
         Path(params["path"]), params["source"], check=check, allow_published=params["allow_published"]
     )

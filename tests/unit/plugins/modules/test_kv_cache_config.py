@@ -285,8 +285,9 @@ def test_a_named_pipe_is_not_waited_for(models: Any, kv: Run, path: Path, name: 
     assert kv("absent", allow_published=True)["kv_scale_tensors"] == 1
 
 
-def test_an_empty_path_is_not_the_current_directory(kv: Run) -> None:
-    assert kv("absent", path="", allow_published=True)["msg"] == (
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_path_is_not_the_current_directory(kv: Run, empty: str) -> None:
+    assert kv("absent", path=empty, allow_published=True)["msg"] == (
         "path: the path of the serving directory is empty"
     )
 
